@@ -1,0 +1,1 @@
+"""Where it runs: dispatcher, backends, replica, lanes and the open-loop client."""

@@ -1,0 +1,1 @@
+"""Engines that run what they are given: huggingface, vllm and simulated."""

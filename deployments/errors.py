@@ -1,0 +1,17 @@
+"""The backend side of the error tree; foreign errors are mapped to it once, `from exc`."""
+
+
+class BackendError(Exception):
+    """A backend could not do what it was asked."""
+
+
+class ModelError(BackendError):
+    """A model cannot be found or loaded: permanent, never retried."""
+
+
+class OutOfMemory(BackendError):
+    """A batch did not fit: it returns to its place in the queue and the cap is halved."""
+
+
+class EngineDead(BackendError):
+    """The engine is gone: the trial fails and its lane is condemned."""

@@ -1,0 +1,1 @@
+"""What is tried: config, cells, trials, sweeps and the command line."""

@@ -1,0 +1,1 @@
+"""What came out: records, store, metrics, verdicts, statistics and the page."""

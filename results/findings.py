@@ -1,0 +1,130 @@
+"""What a sweep found, as plain values: the one thing that the page, the terminal table and exports read.
+
+`results.summary.find(store)` makes it. Definitions of all metrics: `results.metrics`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from results.records import Failure, Trial
+
+VerdictName = Literal[
+    "overloaded", "too-short", "unfinished", "client-bound", "clock-vague", "failures", "replica-changed"
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What a trial may not be used for, with the numbers behind it."""
+
+    name: VerdictName
+    detail: str  # one line with the figures: "backlog grows 0.31 requests per arrival"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialSummary:
+    """One trial: its metrics by name (None where it does not exist) and verdicts.
+
+    Metric names: `throughput_tokens_per_s`, `throughput_requests_per_s` (first planned arrival → last
+    completion), `steady_throughput_tokens_per_s`, `offered_rate`, `achieved_rate`, `backlog_slope`,
+    `batch_size_mean`, `padding_waste`, `lockstep_waste`, and `<metric>_<statistic>` with metric in
+    queue_wait_s, ttft_s, tpot_s, itl_s, e2e_s, held_s, delivered_s, dispatch_lag_s, transport_s and
+    statistic in p50, p90, p95, p99, mean, count.
+    """
+
+    trial: Trial
+    metrics: Mapping[str, float | None]
+    verdicts: tuple[Verdict, ...]
+    triggers: Mapping[str, int]  # batches by trigger
+    batch_sizes: Mapping[int, int]  # batches (steps, for continuous) by size
+
+    def has(self, name: VerdictName) -> bool:
+        """Whether the trial got this verdict."""
+        return any(verdict.name == name for verdict in self.verdicts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellSummary:
+    """The repeats of one strategy setting on one backend at one rate."""
+
+    strategy: str
+    setting: str
+    backend: str
+    model: str
+    device: str
+    rate: float
+    trials: tuple[TrialSummary, ...]  # by repeat
+
+    @property
+    def overloaded(self) -> bool:
+        """True if most of the repeats were overloaded: no steady-state percentiles are offered."""
+        return 2 * sum(trial.has("overloaded") for trial in self.trials) > len(self.trials)
+
+    def mean(self, metric: str) -> float | None:
+        """Mean over repeats of the metric (of each repeat's percentile), None if no repeat has it."""
+        values = [v for trial in self.trials if (v := trial.metrics.get(metric)) is not None]
+        return sum(values) / len(values) if values else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """The paired change of `metric` from `base` to `other` at one rate: a ratio, 1 = no change.
+
+    Each side is "backend / setting". The interval (95 %) is null with fewer than 3 pairs.
+    """
+
+    metric: str
+    rate: float
+    base: str
+    other: str
+    ratio: float
+    low: float | None
+    high: float | None
+    pairs: int
+    censored: bool  # a side was overloaded: its latency describes the drain limit, not the server
+
+    @property
+    def shown(self) -> bool:
+        """Whether the interval excludes no change."""
+        return self.low is not None and self.high is not None and not self.low <= 1 <= self.high
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Split:
+    """total = policy × engine, exactly, in log ratios.
+
+    total: naive or dynamic on one backend → continuous on a joinable one. policy: the same change of
+    strategy on the joinable backend. engine: the same strategy, from one backend to the other.
+    """
+
+    metric: str
+    rate: float
+    total: Change
+    policy: Change
+    engine: Change
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sentence:
+    """One comparison in words; `kind` says which: strategies on one backend, engines, or the split."""
+
+    kind: Literal["policy", "engine", "split"]
+    base: str
+    other: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """Everything that a page about one sweep says."""
+
+    sweep: Mapping[str, Any]  # sweep.json: name, config as written, resolved rates, provenance
+    trials: tuple[TrialSummary, ...]
+    cells: tuple[CellSummary, ...]
+    changes: tuple[Change, ...]
+    splits: tuple[Split, ...]
+    sentences: tuple[Sentence, ...]
+    knees: Mapping[str, tuple[float | None, float | None]]  # "backend / setting" → (not overloaded, overloaded)
+    failures: tuple[Failure, ...]
+    planned_cells: int

@@ -1,0 +1,1 @@
+"""The page: one offline, interactive HTML file about one or more sweeps."""

@@ -1,0 +1,1 @@
+"""What arrives: the seeded recipe for a list of requests (arrivals × prompts × lengths)."""
