@@ -125,6 +125,8 @@ class Findings:
     changes: tuple[Change, ...]
     splits: tuple[Split, ...]
     sentences: tuple[Sentence, ...]
-    knees: Mapping[str, tuple[float | None, float | None]]  # "backend / setting" → (not overloaded, overloaded)
+    knees: Mapping[
+        str, tuple[float | None, float | None]
+    ]  # "backend / setting" → (not overloaded, overloaded)
     failures: tuple[Failure, ...]
     planned_cells: int

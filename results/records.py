@@ -28,50 +28,56 @@ SETTINGS: list[pa.Field] = [
     pa.field("repeat", pa.int32(), nullable=False),
 ]
 
-REQUESTS = pa.schema([
-    *SETTINGS,
-    pa.field("request_id", pa.string(), nullable=False),  # cell id and index: the same in every attempt
-    pa.field("index", pa.int32(), nullable=False),
-    pa.field("status", pa.string(), nullable=False),  # finished | failed | unfinished | rejected
-    pa.field("error", pa.string()),
-    pa.field("cause", pa.string()),
-    pa.field("prompt_tokens", pa.int32(), nullable=False),
-    pa.field("target_output_tokens", pa.int32(), nullable=False),
-    pa.field("output_tokens", pa.int32(), nullable=False),
-    pa.field("planned_s", pa.float64(), nullable=False),
-    pa.field("sent_s", pa.float64()),
-    pa.field("arrived_s", pa.float64()),
-    pa.field("scheduled_s", pa.float64()),
-    pa.field("first_token_s", pa.float64()),
-    pa.field("last_token_s", pa.float64()),
-    pa.field("returned_s", pa.float64()),
-    pa.field("received_s", pa.float64()),
-    pa.field("batch_id", pa.int32()),
-    pa.field("preemptions", pa.int32()),
-    pa.field("token_s", pa.list_(pa.float64())),
-    pa.field("output_hash", pa.string()),  # of the output ids
-])
+REQUESTS = pa.schema(
+    [
+        *SETTINGS,
+        pa.field("request_id", pa.string(), nullable=False),  # cell id and index: the same in every attempt
+        pa.field("index", pa.int32(), nullable=False),
+        pa.field("status", pa.string(), nullable=False),  # finished | failed | unfinished | rejected
+        pa.field("error", pa.string()),
+        pa.field("cause", pa.string()),
+        pa.field("prompt_tokens", pa.int32(), nullable=False),
+        pa.field("target_output_tokens", pa.int32(), nullable=False),
+        pa.field("output_tokens", pa.int32(), nullable=False),
+        pa.field("planned_s", pa.float64(), nullable=False),
+        pa.field("sent_s", pa.float64()),
+        pa.field("arrived_s", pa.float64()),
+        pa.field("scheduled_s", pa.float64()),
+        pa.field("first_token_s", pa.float64()),
+        pa.field("last_token_s", pa.float64()),
+        pa.field("returned_s", pa.float64()),
+        pa.field("received_s", pa.float64()),
+        pa.field("batch_id", pa.int32()),
+        pa.field("preemptions", pa.int32()),
+        pa.field("token_s", pa.list_(pa.float64())),
+        pa.field("output_hash", pa.string()),  # of the output ids
+    ]
+)
 
-BATCHES = pa.schema([
-    *SETTINGS,
-    pa.field("kind", pa.string(), nullable=False),  # "batch" = released together; "step" = one engine step
-    pa.field("batch_id", pa.int32(), nullable=False),
-    pa.field("size", pa.int32(), nullable=False),  # requests released, or resident in the step
-    pa.field("trigger", pa.string()),  # size | age | memory | flush | join; null for a step
-    pa.field("cap", pa.int32()),
-    pa.field("longest_prompt_tokens", pa.int32()),
-    pa.field("prompt_tokens", pa.int32()),  # of a step: tokens prefilled in it
-    pa.field("longest_output_tokens", pa.int32()),
-    pa.field("output_tokens", pa.int32()),
-    pa.field("padding_waste", pa.float64()),  # 1 − Σp ÷ (B·P_max); null where nothing is padded
-    pa.field("lockstep_waste", pa.float64()),  # 1 − Σo ÷ (B·max o); null where rows leave early
-    pa.field("waiting", pa.int32()),  # requests left waiting
-    pa.field("launched_s", pa.float64()),
-    pa.field("ended_s", pa.float64()),
-    pa.field("out_of_memory", pa.bool_()),
-    pa.field("kv_use", pa.float64()),
-    pa.field("preemptions", pa.int32()),
-])
+BATCHES = pa.schema(
+    [
+        *SETTINGS,
+        pa.field(
+            "kind", pa.string(), nullable=False
+        ),  # "batch" = released together; "step" = one engine step
+        pa.field("batch_id", pa.int32(), nullable=False),
+        pa.field("size", pa.int32(), nullable=False),  # requests released, or resident in the step
+        pa.field("trigger", pa.string()),  # size | age | memory | flush | join; null for a step
+        pa.field("cap", pa.int32()),
+        pa.field("longest_prompt_tokens", pa.int32()),
+        pa.field("prompt_tokens", pa.int32()),  # of a step: tokens prefilled in it
+        pa.field("longest_output_tokens", pa.int32()),
+        pa.field("output_tokens", pa.int32()),
+        pa.field("padding_waste", pa.float64()),  # 1 − Σp ÷ (B·P_max); null where nothing is padded
+        pa.field("lockstep_waste", pa.float64()),  # 1 − Σo ÷ (B·max o); null where rows leave early
+        pa.field("waiting", pa.int32()),  # requests left waiting
+        pa.field("launched_s", pa.float64()),
+        pa.field("ended_s", pa.float64()),
+        pa.field("out_of_memory", pa.bool_()),
+        pa.field("kv_use", pa.float64()),
+        pa.field("preemptions", pa.int32()),
+    ]
+)
 
 
 class Clock(BaseModel):
