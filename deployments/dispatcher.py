@@ -1,0 +1,251 @@
+"""Queue → decide → launch → complete, as plain logic: no clock, no task, no I/O.
+
+Written once, driven twice: by asyncio in the replica and by a heap in virtual time. A driver tells what
+happened (`arrive`, `close`, `finish`, `out_of_memory`, `abandon`), then calls `poll` and launches what it
+returns; it calls `poll` again after the next event, or at `wake_s` when nothing happens before. Events of
+one moment go in the order completion, arrival, poll. All times are seconds of one clock.
+
+What every strategy must have alike lives here: the cap and its recovery, the return of a batch that ran
+out of memory to its place, the count of skips, and the end of arrivals.
+"""
+
+import math
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from strategies.strategy import EngineView, Launch, Reject, Strategy, Trigger, Wait, Waiting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """Requests to launch together, in the order in which the strategy named them."""
+
+    batch_id: int  # from 0, in order of launch
+    requests: tuple[Waiting, ...]
+    trigger: Trigger
+    cap: int  # at the launch
+    waiting_left: int  # requests still waiting after it
+    launched_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejection:
+    """A request that the strategy refused; `reason` ends in its row."""
+
+    request: Waiting
+    reason: str
+
+
+class Dispatcher:
+    """The waiting queue of one trial, its strategy, and what is known of the engine.
+
+    Invariants: every request that arrived is waiting, running, finished, rejected or given back, and in
+    one of these only; `waiting` is in order of arrival; 1 ≤ `cap` ≤ `max_batch_size`.
+    """
+
+    def __init__(
+        self,
+        strategy: Strategy,
+        *,
+        max_batch_size: int,
+        joinable: bool,
+        clean_batches_to_recover: int = 20,
+    ) -> None:
+        self.cap = max_batch_size
+        self.running = 0
+        self.wake_s = math.inf  # when `poll` must be called again at the latest; inf: after the next event
+        self._strategy = strategy
+        self._max_batch_size = max_batch_size
+        self._joinable = joinable
+        self._clean_batches_to_recover = clean_batches_to_recover
+        self._clean_batches = 0
+        self._idle_since_s = -math.inf
+        self._waiting: deque[Waiting] = deque()
+        self._place: dict[str, int] = {}  # arrival number of each request that is waiting or running
+        self._batches: dict[int, Batch] = {}
+        self._unfinished: dict[int, int] = {}  # requests of each running batch that have not ended
+        self._launched = 0
+        self._arrived = 0
+        self._expected: int | None = None
+        self._promised = False  # the last answer was Wait, and no completion or close ended it
+        self._until_waiting: float = math.inf
+
+    @property
+    def waiting(self) -> Sequence[Waiting]:
+        """The queue, oldest first: a live view."""
+        return self._waiting
+
+    @property
+    def closed(self) -> bool:
+        """Whether every arrival of the trial is in."""
+        return self._expected is not None and self._arrived >= self._expected
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing waits and nothing runs."""
+        return not self._waiting and self.running == 0
+
+    def arrive(self, request: Waiting, now_s: float) -> None:
+        """Append a request to the queue."""
+        assert request.request_id not in self._place, f"request {request.request_id} is here already"
+        self._place[request.request_id] = self._arrived
+        self._arrived += 1
+        self._waiting.append(request)
+        if self._arrived == self._expected:
+            self._promised = False
+
+    def close(self, expected: int) -> None:
+        """Announce the end of arrivals: the queue closes when `expected` requests have arrived.
+
+        The closing call can overtake the last request, so the call alone closes nothing.
+        """
+        self._expected = expected
+        self._promised = False
+
+    def poll(self, now_s: float) -> list[Batch | Rejection]:
+        """Ask the strategy until it answers Wait; what to launch and what to refuse, in order.
+
+        It is not asked while its last Wait holds, nor about an empty queue.
+        """
+        decided: list[Batch | Rejection] = []
+        while self._waiting and not self._wait_holds(now_s):
+            answer = self._strategy.decide(now_s, self._waiting, self._view())
+            if isinstance(answer, Wait):
+                self._promise(answer, now_s)
+            elif isinstance(answer, Launch):
+                decided.append(self._launch(answer, now_s))
+            else:
+                decided.extend(self._reject(answer))
+        if not self._waiting:
+            self._promised, self.wake_s = False, math.inf
+        return decided
+
+    def finish(self, request_id: str, batch_id: int, now_s: float) -> bool:
+        """One request of a running batch ended, in any way; True if this ended its batch."""
+        del self._place[request_id]
+        self._unfinished[batch_id] -= 1
+        self._ran(1, now_s)
+        if self._unfinished[batch_id]:
+            return False
+        del self._unfinished[batch_id], self._batches[batch_id]
+        self._recover()
+        return True
+
+    def out_of_memory(self, batch_id: int, now_s: float) -> list[Waiting]:
+        """A batch did not fit: lower the cap and put its requests back in their place in the queue.
+
+        cap ← max(1, ⌊min(cap, B) / 2⌋) for a batch of B. A request that was alone in its batch and in
+        the engine fails instead: it is returned, and is forgotten here. Otherwise the list is empty.
+        """
+        batch = self._batches.pop(batch_id)
+        size = len(batch.requests)
+        assert self._unfinished.pop(batch_id) == size, f"part of batch {batch_id} was delivered"
+        alone = size == 1 and self.running == 1
+        self._ran(size, now_s)
+        self.cap = max(1, min(self.cap, size) // 2)
+        self._clean_batches = 0
+        if alone:
+            del self._place[batch.requests[0].request_id]
+            return list(batch.requests)
+        self._put_back(batch.requests)
+        return []
+
+    def abandon(self) -> list[Waiting]:
+        """Empty the queue, as an abort does; what was waiting, oldest first. What runs goes on."""
+        abandoned = list(self._waiting)
+        self._waiting.clear()
+        for request in abandoned:
+            del self._place[request.request_id]
+        self._promised, self.wake_s = False, math.inf
+        return abandoned
+
+    def _view(self) -> EngineView:
+        return EngineView(
+            running=self.running,
+            idle_since_s=self._idle_since_s,
+            joinable=self._joinable,
+            closed=self.closed,
+            cap=self.cap,
+        )
+
+    def _wait_holds(self, now_s: float) -> bool:
+        return self._promised and now_s < self.wake_s and len(self._waiting) < self._until_waiting
+
+    def _promise(self, answer: Wait, now_s: float) -> None:
+        few = answer.until_waiting is None or len(self._waiting) < answer.until_waiting
+        assert answer.until_s > now_s and few, f"a Wait that has ended already: {answer} at {now_s}"
+        self._promised, self.wake_s = True, answer.until_s
+        self._until_waiting = math.inf if answer.until_waiting is None else answer.until_waiting
+
+    def _launch(self, answer: Launch, now_s: float) -> Batch:
+        size = answer.take if isinstance(answer.take, int) else len(answer.take)
+        joins = self._joinable and answer.trigger == "join"
+        assert size <= self.cap or joins, f"{answer} is larger than the cap of {self.cap}"
+        assert self.running == 0 or self._joinable, f"{answer} on an engine that cannot be joined"
+        requests = self._take(answer.take)
+        if isinstance(answer.take, tuple):
+            self._count_skips(max(self._place[request.request_id] for request in requests))
+        batch = Batch(
+            batch_id=self._launched,
+            requests=requests,
+            trigger=answer.trigger,
+            cap=self.cap,
+            waiting_left=len(self._waiting),
+            launched_s=now_s,
+        )
+        self._launched += 1
+        self._batches[batch.batch_id] = batch
+        self._unfinished[batch.batch_id] = size
+        self.running += size
+        self._promised = False
+        return batch
+
+    def _reject(self, answer: Reject) -> list[Rejection]:
+        requests = self._take(answer.take)
+        for request in requests:
+            del self._place[request.request_id]
+        self._promised = False
+        return [Rejection(request=request, reason=answer.reason) for request in requests]
+
+    def _take(self, take: int | tuple[int, ...]) -> tuple[Waiting, ...]:
+        """Remove that many oldest, or the given positions, from the queue."""
+        queue = self._waiting
+        if isinstance(take, int):
+            assert 1 <= take <= len(queue), f"take of {take} with {len(queue)} waiting"
+            return tuple([queue.popleft() for _ in range(take)])
+        chosen = set(take)
+        valid = bool(take) and len(chosen) == len(take) and 0 <= min(take) and max(take) < len(queue)
+        assert valid, f"take of positions {take} with {len(queue)} waiting"
+        requests = tuple([queue[position] for position in take])
+        self._waiting = deque(request for position, request in enumerate(queue) if position not in chosen)
+        return requests
+
+    def _count_skips(self, youngest: int) -> None:
+        """A skip: the request of arrival number `youngest` was launched while an older one waited."""
+        for position, request in enumerate(self._waiting):
+            if self._place[request.request_id] > youngest:
+                break
+            self._waiting[position] = replace(request, skips=request.skips + 1)
+
+    def _put_back(self, requests: tuple[Waiting, ...]) -> None:
+        """Merge by order of arrival; what was taken from the front goes back to the front."""
+        back = sorted(requests, key=lambda request: self._place[request.request_id])
+        if self._waiting and self._place[back[-1].request_id] > self._place[self._waiting[0].request_id]:
+            both = [*back, *self._waiting]
+            self._waiting = deque(sorted(both, key=lambda request: self._place[request.request_id]))
+        else:
+            self._waiting.extendleft(reversed(back))
+
+    def _ran(self, ended: int, now_s: float) -> None:
+        self.running -= ended
+        self._promised = False
+        if self.running == 0:
+            self._idle_since_s = now_s
+
+    def _recover(self) -> None:
+        """After enough consecutive clean batches since the last change, the cap grows by one."""
+        self._clean_batches += 1
+        if self.cap < self._max_batch_size and self._clean_batches >= self._clean_batches_to_recover:
+            self.cap += 1
+            self._clean_batches = 0
