@@ -1,0 +1,120 @@
+"""One attempt to run a cell: it writes part files while the trial runs, and one document at its end."""
+
+import io
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from results.errors import StoreError
+from results.records import BATCHES, REQUESTS, SCHEMA_VERSION, Failure, Trial
+
+
+class Attempt:
+    """Made by `Store.begin_attempt`. Nothing that it wrote counts before `finish`."""
+
+    def __init__(
+        self,
+        filesystem: fs.FileSystem,
+        folder: str,
+        cell_id: str,
+        number: int,
+        *,
+        sweep: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.cell_id = cell_id
+        self.number = number
+        self._filesystem = filesystem
+        self._folder = folder
+        self._parts: dict[str, int] = {}  # file name → bytes
+        self._request_ids: set[str] = set()
+        self._ended = False
+        provenance = {"schema_version": SCHEMA_VERSION, "cell_id": cell_id, "attempt": number, "sweep": sweep}
+        self._metadata = {"batchyard": json.dumps(provenance)}
+
+    def write_requests(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Write one part file of request rows (schema REQUESTS); `cell_id` and `attempt` may be left out.
+
+        StoreError on an unknown or missing column, or on a request that was written before.
+        """
+        ids = [str(row.get("request_id")) for row in rows]
+        if len(set(ids)) < len(ids) or not self._request_ids.isdisjoint(ids):
+            raise StoreError(f"cell {self.cell_id}: a request may have only one row in an attempt")
+        self._write("requests", rows, REQUESTS)
+        self._request_ids.update(ids)
+
+    def write_batches(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Write one part file of batch or step rows (schema BATCHES), in the same way."""
+        self._write("batches", rows, BATCHES)
+
+    def finish(self, trial: Trial) -> None:
+        """Write done.json, which makes this attempt count."""
+        document = {"trial": trial.model_dump(mode="json"), "parts": self._parts}
+        self._end("done.json", trial, document)
+
+    def fail(self, failure: Failure) -> None:
+        """Write failed.json: the attempt is over, its rows do not count."""
+        self._end("failed.json", failure, failure.model_dump(mode="json"))
+
+    def _write(self, kind: str, rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> None:
+        self._must_be_open()
+        if not rows:
+            return
+        identity = {"cell_id": self.cell_id, "attempt": self.number}
+        table = _table([{**identity, **row} for row in rows], schema)
+        for name, value in identity.items():
+            if table.column(name).unique().to_pylist() != [value]:
+                raise StoreError(
+                    f"rows of cell {self.cell_id}, attempt {self.number} must have {name}={value}"
+                )
+        sink = io.BytesIO()
+        pq.write_table(
+            table.replace_schema_metadata(self._metadata), sink, compression="zstd", write_page_checksum=True
+        )
+        index = sum(name.startswith(f"{kind}-") for name in self._parts)
+        name = f"{kind}-{index:05d}.parquet"
+        move_into_place(self._filesystem, f"{self._folder}/{name}", sink.getvalue())
+        self._parts[name] = len(sink.getvalue())
+
+    def _end(self, name: str, record: Trial | Failure, document: Mapping[str, Any]) -> None:
+        self._must_be_open()
+        if (record.cell_id, record.attempt) != (self.cell_id, self.number):
+            raise StoreError(
+                f"this is attempt {self.number} of cell {self.cell_id}, "
+                f"got a record of attempt {record.attempt} of cell {record.cell_id}"
+            )
+        text = json.dumps({"schema_version": SCHEMA_VERSION, **document}, indent=2)
+        move_into_place(self._filesystem, f"{self._folder}/{name}", text.encode())
+        self._ended = True
+
+    def _must_be_open(self) -> None:
+        if self._ended:
+            raise StoreError(f"attempt {self.number} of cell {self.cell_id} has ended")
+
+
+def move_into_place(filesystem: fs.FileSystem, path: str, content: bytes) -> None:
+    """Write `content` beside `path`, then move it there: a reader sees all of it or nothing."""
+    temporary = f"{path}.tmp"
+    try:
+        with filesystem.open_output_stream(temporary) as stream:
+            stream.write(content)
+        filesystem.move(temporary, path)
+    except OSError as error:
+        raise StoreError(f"{path} cannot be written: {error}") from error
+
+
+def _table(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
+    unknown = {name for row in rows for name in row} - set(schema.names)
+    if unknown:
+        raise StoreError(f"unknown columns: {', '.join(sorted(unknown))}")
+    try:
+        table = pa.Table.from_pylist([dict(row) for row in rows], schema=schema)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise StoreError(f"a row does not fit the schema: {error}") from error
+    for field in schema:
+        if not field.nullable and table.column(field.name).null_count:
+            raise StoreError(f"column {field.name} must have a value in every row")
+    return table

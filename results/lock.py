@@ -1,0 +1,112 @@
+"""One driver a sweep: a lock file that names its holder, and can tell a dead one from a living one.
+
+The lock appears with its content in one step (a link, which like O_EXCL fails if the name is taken), so
+it is never seen half written. A lock left by a process that is gone is taken over while its file is
+locked with `flock`, so that of two drivers that find it only one gets it. Filesystems without links and
+locks (s3://, gs://) have none: there the user sees to it.
+"""
+
+import fcntl
+import json
+import os
+import socket
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from results.errors import StoreError
+
+
+class SweepLock:
+    """Context manager that holds the sweep in `store_root`; `note` says what was taken over, if anything.
+
+    Entering gives the note (None: the lock was free). StoreError names the first driver if it lives, or
+    if that cannot be known from here because it runs on another host.
+    """
+
+    def __init__(self, store_root: str | os.PathLike[str]) -> None:
+        self.note: str | None = None
+        root = os.fspath(store_root)
+        self._path = None if "://" in root else Path(root).absolute() / "driver.lock"
+        self._mine = ""
+
+    def __enter__(self) -> str | None:
+        if self._path is None:
+            return None
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._mine = json.dumps(_identity())
+        temporary = self._path.with_name(f"driver.lock.{os.getpid()}.{id(self)}")
+        temporary.write_text(self._mine)
+        try:
+            while not self._try(self._path, temporary):
+                pass
+        finally:
+            temporary.unlink(missing_ok=True)
+        return self.note
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._path is not None and self._path.exists() and self._path.read_text() == self._mine:
+            self._path.unlink()
+
+    def _try(self, path: Path, temporary: Path) -> bool:
+        """Take the lock or refuse; False if it changed hands meanwhile and must be looked at again."""
+        try:
+            os.link(temporary, path)
+            return True
+        except FileExistsError:
+            pass
+        try:
+            with path.open() as held:
+                fcntl.flock(held, fcntl.LOCK_EX)
+                if not path.exists() or path.stat().st_ino != os.fstat(held.fileno()).st_ino:
+                    return False
+                self.note = _refuse_or_explain(held.read(), path)
+                temporary.replace(path)
+                return True
+        except FileNotFoundError:
+            return False
+
+
+def _refuse_or_explain(text: str, path: Path) -> str:
+    """Explain why the holder is gone; StoreError if it is not."""
+    try:
+        holder = dict(json.loads(text))
+        pid, host, since, started = (holder[key] for key in ("pid", "host", "since", "process_started"))
+    except (ValueError, KeyError, TypeError):
+        raise StoreError(f"{path} names no driver; delete it if no other driver runs") from None
+    who = f"process {pid} on {host} (since {since})"
+    if host != socket.gethostname():
+        raise StoreError(f"this sweep is driven by {who}; if that has ended, delete {path}")
+    if process_started(int(pid)) == started:
+        raise StoreError(f"this sweep is driven by {who}; wait for it or end it first")
+    return f"took over the lock of {who}, which has ended"
+
+
+def _identity() -> dict[str, Any]:
+    pid = os.getpid()
+    return {
+        "pid": pid,
+        "host": socket.gethostname(),
+        "process_started": process_started(pid),
+        "since": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def process_started(pid: int) -> str | None:
+    """Tell when a process of this host started, as a text to compare; None if it is gone (or a zombie)."""
+    if not Path("/proc/self/stat").exists():
+        found = subprocess.run(
+            ["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False
+        )
+        return found.stdout.strip() or None
+    try:
+        # The name in parentheses may hold spaces; state is field 3, the start in ticks since boot field 22.
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return None if fields[0] in "ZX" else f"{boot} {fields[19]}"

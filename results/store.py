@@ -1,0 +1,228 @@
+"""The store of a sweep: immutable part files, and one small document that makes an attempt count.
+
+    sweep.json
+    cells/<cell id>/attempt-<k>/requests-00000.parquet, …   written during the trial
+                               /batches-00000.parquet, …
+                               /done.json | failed.json      written last
+
+Every file is written beside its place and moved there, so that a reader sees all of it or nothing. An
+attempt with neither document was killed: readers pass it over and its number is never given again.
+`done.json` lists its part files with their sizes, so that a lost or cut one is noticed without reading.
+The folder may be on a local disk or on any filesystem that pyarrow opens ("s3://…", "gs://…").
+"""
+
+import json
+import os
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+from pydantic import ValidationError
+
+from results.attempt import Attempt, move_into_place
+from results.errors import StoreError
+from results.records import BATCHES, REQUESTS, SCHEMA_VERSION, Failure, Trial
+
+Kind: TypeAlias = Literal["requests", "batches"]
+
+_SCHEMAS: dict[Kind, pa.Schema] = {"requests": REQUESTS, "batches": BATCHES}
+_ORDER: dict[Kind, tuple[str, ...]] = {
+    "requests": ("cell_id", "index"),
+    "batches": ("cell_id", "kind", "batch_id", "launched_s"),
+}
+
+
+class Store:
+    """A sweep's folder. `problems` names what could not be read and was set aside, one line each."""
+
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        self.root = os.fspath(root)
+        self.problems: list[str] = []
+        self._set_aside: set[tuple[str, int]] = set()
+        self._done: dict[tuple[str, int], dict[str, Any]] = {}  # immutable once written
+        if "://" in self.root:
+            self._filesystem, self._path = fs.FileSystem.from_uri(self.root)
+        else:
+            self._filesystem, self._path = fs.LocalFileSystem(), str(Path(self.root).absolute())
+
+    def write_sweep(self, info: Mapping[str, Any]) -> None:
+        """Write sweep.json: name, config as written, what was measured to resolve it, provenance."""
+        document = {"schema_version": SCHEMA_VERSION, **info}
+        self._filesystem.create_dir(self._path, recursive=True)
+        text = json.dumps(document, indent=2, allow_nan=False)
+        move_into_place(self._filesystem, f"{self._path}/sweep.json", text.encode())
+
+    def read_sweep(self) -> dict[str, Any] | None:
+        """Give sweep.json, None if there is none. StoreError if unreadable or of a future version."""
+        path = f"{self._path}/sweep.json"
+        if self._filesystem.get_file_info(path).type == fs.FileType.NotFound:
+            return None
+        return self._read_document(path)
+
+    def begin_attempt(self, cell_id: str) -> Attempt:
+        """Begin the next free attempt of this cell; numbers begin at 1 and are never used twice."""
+        number = max(self._attempts().get(cell_id, {0: {}}), default=0) + 1
+        folder = f"{self._path}/cells/{cell_id}/attempt-{number}"
+        self._filesystem.create_dir(folder, recursive=True)
+        return Attempt(self._filesystem, folder, cell_id, number, sweep=self.read_sweep())
+
+    def done_cells(self) -> dict[str, int]:
+        """Give cell id → the attempt that counts: the lowest that is done and whole."""
+        done: dict[str, int] = {}
+        for cell_id, attempts in self._attempts().items():
+            for number, sizes in sorted(attempts.items()):
+                if "done.json" in sizes and self._is_whole(cell_id, number, sizes):
+                    done[cell_id] = number
+                    break
+        return done
+
+    def failures(self) -> list[Failure]:
+        """Give what the attempts that failed left, by cell and attempt."""
+        failures: list[Failure] = []
+        for cell_id, attempts in sorted(self._attempts().items()):
+            for number, sizes in sorted(attempts.items()):
+                if "failed.json" not in sizes or "done.json" in sizes:
+                    continue
+                path = f"{self._folder(cell_id, number)}/failed.json"
+                try:
+                    failures.append(Failure.model_validate(self._read_document(path)))
+                except (StoreError, ValidationError) as error:
+                    self._report(f"{path} cannot be read: {_first_line(error)}")
+        return failures
+
+    def trials(self) -> list[Trial]:
+        """Give the trials that count, sorted by cell id."""
+        done = self.done_cells()
+        return [Trial.model_validate(self._done[cell, done[cell]]["trial"]) for cell in sorted(done)]
+
+    def requests(
+        self, cell_ids: Collection[str] | None = None, columns: Sequence[str] | None = None
+    ) -> pa.Table:
+        """Give the request rows of attempts that count, each once, sorted by cell id and index.
+
+        An attempt with a damaged part file is set aside whole and named in `problems`.
+        """
+        return self._rows("requests", cell_ids, columns)
+
+    def batches(
+        self, cell_ids: Collection[str] | None = None, columns: Sequence[str] | None = None
+    ) -> pa.Table:
+        """Give the batch and step rows in the same way, sorted by cell id, kind and batch id."""
+        return self._rows("batches", cell_ids, columns)
+
+    def _rows(self, kind: Kind, cell_ids: Collection[str] | None, columns: Sequence[str] | None) -> pa.Table:
+        schema, order = _SCHEMAS[kind], _ORDER[kind]
+        wanted = list(schema.names if columns is None else columns)
+        read = [name for name in schema.names if name in {*wanted, *order}]
+        tables = []
+        for cell_id, number in sorted(self.done_cells().items()):
+            if cell_ids is not None and cell_id not in cell_ids:
+                continue
+            current: int | None = number
+            while current is not None:
+                try:
+                    tables.append(self._read_parts(kind, cell_id, current, read))
+                    break
+                except StoreError as error:
+                    self._put_aside(cell_id, current, str(error))
+                    current = self.done_cells().get(cell_id)
+        empty = pa.schema([schema.field(name) for name in read]).empty_table()
+        table = pa.concat_tables([empty, *tables])
+        return table.sort_by([(name, "ascending") for name in order]).select(wanted)
+
+    def _read_parts(self, kind: Kind, cell_id: str, number: int, columns: Sequence[str]) -> pa.Table:
+        schema = pa.schema([_SCHEMAS[kind].field(name) for name in columns])
+        tables = [schema.empty_table()]
+        for name in self._done[cell_id, number]["parts"]:
+            if not name.startswith(f"{kind}-"):
+                continue
+            path = f"{self._folder(cell_id, number)}/{name}"
+            try:
+                with self._filesystem.open_input_file(path) as file:
+                    table = pq.ParquetFile(file, page_checksum_verification=True).read(columns=list(columns))
+                tables.append(table.select(list(columns)).cast(schema))
+            except (OSError, pa.ArrowException, KeyError, ValueError) as error:
+                raise StoreError(f"{path} is damaged: {_first_line(error)}") from error
+        return pa.concat_tables(tables)
+
+    def _attempts(self) -> dict[str, dict[int, dict[str, int]]]:
+        """List cell id → attempt number → file name → size in bytes."""
+        base = f"{self._path}/cells"
+        found: dict[str, dict[int, dict[str, int]]] = {}
+        for info in self._filesystem.get_file_info(
+            fs.FileSelector(base, allow_not_found=True, recursive=True)
+        ):
+            parts = info.path.removeprefix(base).strip("/").split("/")
+            if len(parts) < 2 or not parts[1].removeprefix("attempt-").isdecimal():
+                continue
+            attempt = found.setdefault(parts[0], {}).setdefault(int(parts[1].removeprefix("attempt-")), {})
+            if len(parts) == 3 and info.type == fs.FileType.File:
+                attempt[parts[2]] = info.size
+        return found
+
+    def _is_whole(self, cell_id: str, number: int, sizes: Mapping[str, int]) -> bool:
+        """Whether a done attempt can be used: its document is readable and its part files are there."""
+        key = (cell_id, number)
+        if key in self._set_aside:
+            return False
+        if key not in self._done:
+            path = f"{self._folder(cell_id, number)}/done.json"
+            document = self._read_done(path)
+            if document is None:
+                self._put_aside(cell_id, number, f"{path} cannot be read")
+                return False
+            self._done[key] = document
+        for name, size in self._done[key]["parts"].items():
+            if sizes.get(name) != size:
+                path = f"{self._folder(cell_id, number)}/{name}"
+                self._put_aside(
+                    cell_id, number, f"{path} should have {size} bytes, has {sizes.get(name, 'none')}"
+                )
+                return False
+        return True
+
+    def _read_done(self, path: str) -> dict[str, Any] | None:
+        try:
+            document = self._read_document(path)
+            Trial.model_validate(document["trial"])
+            dict[str, int](document["parts"])
+        except FutureVersion:
+            raise  # running the cell again would hide newer results
+        except (StoreError, ValidationError, KeyError, TypeError, ValueError):
+            return None
+        return document
+
+    def _read_document(self, path: str) -> dict[str, Any]:
+        try:
+            with self._filesystem.open_input_file(path) as file:
+                document = json.loads(file.read())
+            version = int(document["schema_version"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise StoreError(f"{path} must be JSON with a schema_version: {_first_line(error)}") from error
+        if version > SCHEMA_VERSION:
+            raise FutureVersion(
+                f"{path} has schema version {version}, this program reads up to {SCHEMA_VERSION}"
+            )
+        return dict(document)
+
+    def _folder(self, cell_id: str, number: int) -> str:
+        return f"{self._path}/cells/{cell_id}/attempt-{number}"
+
+    def _put_aside(self, cell_id: str, number: int, why: str) -> None:
+        self._set_aside.add((cell_id, number))
+        self._report(f"cell {cell_id}, attempt {number} set aside: {why}")
+
+    def _report(self, line: str) -> None:
+        if line not in self.problems:
+            self.problems.append(line)
+
+
+class FutureVersion(StoreError):
+    """A document was written by a newer version of this program."""
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0]
