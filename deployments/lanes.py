@@ -1,0 +1,209 @@
+"""Lanes: one GPU's place for a deployment. What is loaded in it stays warm from trial to trial.
+
+The lane board is one small Ray actor that knows which lane is taken by whom and what is loaded where; it is
+asked by trials and outlives them. Loading and unloading is done by the trial that holds the lane.
+"""
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from deployments.errors import BackendError, ModelError
+from deployments.models import ModelSpec
+from deployments.replica import Replica
+
+Call = Callable[..., Awaitable[Any]]  # call("method", *args): one method of a replica, near or far
+
+BOARD = "batchyard-lanes"
+NAMESPACE = "batchyard"
+PLACEMENT_DEADLINE_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """What a lane must have loaded for a cell."""
+
+    key: str
+    backend: str
+    model: ModelSpec | None
+    engine: Mapping[str, Any]
+    max_batch_size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lane:
+    """One lane as the board sees it."""
+
+    index: int
+    app: str | None = None  # the Serve application in it
+    key: str | None = None  # what that has loaded
+    setup: Mapping[str, Any] | None = None
+    holder: str | None = None  # the trial that has it now
+
+    @property
+    def name(self) -> str:
+        """How rows name the lane."""
+        return f"lane-{self.index}"
+
+
+class LaneBoard:
+    """Which lane is whose. A trial that comes back after a crash gets the lane that it held."""
+
+    def __init__(self, lanes: int) -> None:
+        self._lanes = [Lane(index=index) for index in range(lanes)]
+        self._loads = 0
+        self._broken: dict[str, str] = {}  # lane key → why it can never load
+        self._states: dict[str, Mapping[str, Any]] = {}
+
+    def acquire(self, trial: str, key: str) -> Lane | None:
+        """A free lane, the one with `key` loaded if possible; None if all are taken."""
+        free = [lane for lane in self._lanes if lane.holder in (None, trial)]
+        if not free:
+            return None
+        lane = min(free, key=lambda lane: (lane.holder != trial, lane.key != key, lane.key is not None))
+        return self._put(replace(lane, holder=trial))
+
+    def loading(self, index: int) -> Lane:
+        """The lane is about to load something: what it has is forgotten, a new application name is given."""
+        self._loads += 1
+        return self._put(replace(self._lanes[index], app=f"lane-{index}-{self._loads}", key=None, setup=None))
+
+    def loaded(self, index: int, key: str, setup: Mapping[str, Any]) -> Lane:
+        """The lane has `key` loaded."""
+        return self._put(replace(self._lanes[index], key=key, setup=setup))
+
+    def condemn(self, index: int) -> None:
+        """What the lane has loaded is not to be trusted any more: the next trial loads anew."""
+        self._put(replace(self._lanes[index], key=None, setup=None))
+
+    def release(self, trial: str) -> None:
+        """The trial does not need its lane any more."""
+        for lane in self._lanes:
+            if lane.holder == trial:
+                self._put(replace(lane, holder=None))
+        self._states.pop(trial, None)
+
+    def break_key(self, key: str, why: str) -> None:
+        """Nothing with this lane key can ever load: later trials need not try."""
+        self._broken[key] = why
+
+    def broken(self, key: str) -> str | None:
+        """Why this lane key can never load, if that is known."""
+        return self._broken.get(key)
+
+    def report(self, trial: str, state: Mapping[str, Any]) -> None:
+        """Take note of how a running trial stands."""
+        self._states[trial] = state
+
+    def states(self) -> list[Mapping[str, Any]]:
+        """How the running trials stand."""
+        return list(self._states.values())
+
+    def _put(self, lane: Lane) -> Lane:
+        self._lanes[lane.index] = lane
+        return lane
+
+
+def start_board(lanes: int) -> Any:
+    """The lane board as a named actor; the handle must be kept as long as it is needed."""
+    import ray
+
+    actor = ray.remote(num_cpus=0)(LaneBoard)
+    return actor.options(name=BOARD, namespace=NAMESPACE).remote(lanes)
+
+
+def board() -> Any:
+    """The handle of the lane board of this Ray."""
+    import ray
+
+    return ray.get_actor(BOARD, namespace=NAMESPACE)
+
+
+async def occupy(lane: Lane, load: Load, *, fresh: bool = False) -> tuple[Lane, Call]:
+    """Have `load` in the lane, loading it unless it is there (or `fresh`), and return how to call it.
+
+    ModelError: it can never load (the board remembers). BackendError: it did not, this time.
+    """
+    lanes = board()
+    if lane.key == load.key and lane.app is not None and not fresh:
+        return lane, _call(lane.app)
+    if (why := await lanes.broken.remote(load.key)) is not None:
+        raise ModelError(why)
+    if lane.app is not None:
+        await clear(lane.app)
+    lane = await lanes.loading.remote(lane.index)
+    assert lane.app is not None
+    await _deploy(lane.app, load)
+    call = _call(lane.app)
+    deadline_s = float(load.engine["start_deadline_s"])
+    try:
+        setup = await asyncio.wait_for(
+            call("start", load.backend, load.model, load.engine), deadline_s + PLACEMENT_DEADLINE_S
+        )
+    except TimeoutError:
+        raise BackendError(f"{load.backend} did not load within {deadline_s:g} s") from None
+    except Exception as error:
+        cause = getattr(error, "cause", error)  # Ray wraps what a replica raised
+        if isinstance(cause, ModelError):
+            await lanes.break_key.remote(load.key, str(cause))
+            raise ModelError(str(cause)) from None
+        raise BackendError(f"{load.backend} could not be started: {_last_line(cause)}") from error
+    return await lanes.loaded.remote(lane.index, load.key, setup), call
+
+
+async def clear(app: str) -> None:
+    """Remove an application, closing its backend first; one that is gone already is no error."""
+    from ray import serve
+
+    try:
+        await asyncio.wait_for(_call(app)("stop"), 45)
+    except Exception:  # noqa: BLE001 - a dead replica cannot be closed, only deleted
+        pass
+    await asyncio.to_thread(serve.delete, app)
+
+
+async def _deploy(app: str, load: Load) -> None:
+    """Place one replica. `serve.run` waits for ever for one that cannot be placed: own deadline."""
+    import ray
+    from ray import serve
+
+    gpus = 1 if ray.cluster_resources().get("GPU") and load.backend != "simulated" else 0
+    threads = str(load.engine.get("threads") or max(1, (os.cpu_count() or 2) - 1))
+    deployment = serve.deployment(Replica).options(
+        num_replicas=1,
+        max_ongoing_requests=100_000,
+        max_queued_requests=-1,
+        graceful_shutdown_timeout_s=2,
+        graceful_shutdown_wait_loop_s=0.5,
+        max_constructor_retry_count=1,
+        health_check_timeout_s=60,
+        ray_actor_options={
+            "num_cpus": 0,
+            "num_gpus": gpus,
+            "runtime_env": {"env_vars": {"OMP_NUM_THREADS": threads}},  # Ray would set 1
+        },
+    )
+    running = asyncio.to_thread(serve.run, deployment.bind(), name=app, route_prefix=None)
+    try:
+        await asyncio.wait_for(running, PLACEMENT_DEADLINE_S)
+    except TimeoutError:
+        raise BackendError(f"no place for a replica within {PLACEMENT_DEADLINE_S:g} s") from None
+
+
+def _call(app: str) -> Call:
+    from ray import serve
+
+    handle = serve.get_app_handle(app)
+
+    async def call(method: str, *args: Any) -> Any:
+        return await getattr(handle, method).remote(*args)
+
+    return call
+
+
+def _last_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[-1] if lines else type(error).__name__

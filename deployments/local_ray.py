@@ -1,0 +1,61 @@
+"""A Ray of our own on this machine: private, token-protected, on loopback, and gone afterwards.
+
+Ray reads some of its settings from the environment when it is imported, so `prepare` comes first. Nothing
+here touches another Ray on the host: the session has its own address, folder and token.
+"""
+
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+DRIVER_RESOURCE = "driver"  # binds trials to the driver's node
+
+_ENVIRONMENT = {
+    "RAY_AUTH_MODE": "token",
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # keeps all but one port on loopback
+    "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_AIR_NEW_OUTPUT": "0",
+    "RAY_CHDIR_TO_TRIAL_DIR": "0",
+    "RAY_TRAIN_ENABLE_V2_MIGRATION_WARNINGS": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "TUNE_DISABLE_SIGINT_HANDLER": "1",  # Ctrl-C is a KeyboardInterrupt at once
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
+    "TUNE_GLOBAL_CHECKPOINT_S": "3600",  # the store is the truth, Tune's snapshots are not read
+    "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
+}
+
+
+def prepare() -> None:
+    """Set what Ray reads on import, unless the user has; call before anything imports ray."""
+    for name, value in _ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(16))
+
+
+@contextmanager
+def local_ray() -> Iterator[int]:
+    """Ray and Serve on this machine for the length of the block; yields the number of GPUs it found."""
+    prepare()
+    import ray
+    from ray import serve
+
+    folder = tempfile.mkdtemp(prefix="by-")  # short: socket paths are limited to about 100 characters
+    try:
+        ray.init(
+            address="local",
+            include_dashboard=False,
+            log_to_driver=False,
+            configure_logging=False,
+            object_store_memory=200_000_000,
+            resources={DRIVER_RESOURCE: 1_000},
+            _temp_dir=folder,
+        )
+        serve.start(proxy_location="Disabled", logging_config={"log_level": "WARNING"})
+        yield int(ray.cluster_resources().get("GPU", 0))
+    finally:
+        ray.shutdown()
+        shutil.rmtree(folder, ignore_errors=True)
