@@ -73,7 +73,7 @@ class Dispatcher:
 
     @property
     def waiting(self) -> Sequence[Waiting]:
-        """The queue, oldest first: a live view."""
+        """The queue as it is now, oldest first."""
         return self._waiting
 
     @property
@@ -173,10 +173,9 @@ class Dispatcher:
         return self._promised and now_s < self.wake_s and len(self._waiting) < self._until_waiting
 
     def _promise(self, answer: Wait, now_s: float) -> None:
-        few = answer.until_waiting is None or len(self._waiting) < answer.until_waiting
-        assert answer.until_s > now_s and few, f"a Wait that has ended already: {answer} at {now_s}"
         self._promised, self.wake_s = True, answer.until_s
         self._until_waiting = math.inf if answer.until_waiting is None else answer.until_waiting
+        assert self._wait_holds(now_s), f"{answer} has ended already at {now_s}, {len(self._waiting)} waiting"
 
     def _launch(self, answer: Launch, now_s: float) -> Batch:
         size = answer.take if isinstance(answer.take, int) else len(answer.take)
@@ -215,7 +214,7 @@ class Dispatcher:
             assert 1 <= take <= len(queue), f"take of {take} with {len(queue)} waiting"
             return tuple([queue.popleft() for _ in range(take)])
         chosen = set(take)
-        valid = bool(take) and len(chosen) == len(take) and 0 <= min(take) and max(take) < len(queue)
+        valid = bool(take) and len(chosen) == len(take) and min(take) >= 0 and max(take) < len(queue)
         assert valid, f"take of positions {take} with {len(queue)} waiting"
         requests = tuple([queue[position] for position in take])
         self._waiting = deque(request for position, request in enumerate(queue) if position not in chosen)

@@ -1,0 +1,18 @@
+"""What a person sets on a strategy: checked strictly, and shown the same way everywhere."""
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Knobs(BaseModel):
+    """The axis that all strategies share; a strategy with more of them extends this model.
+
+    `max_batch_size` is naive's N, dynamic's cap and continuous' slots in the engine.
+    """
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
+
+    max_batch_size: int = Field(ge=1)
+
+    def label_parts(self) -> list[str]:
+        """The settings as a person reads them, the most telling first."""
+        return [str(self.max_batch_size)]
