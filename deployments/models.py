@@ -1,9 +1,20 @@
-"""Models: a Hugging Face id, a local folder or a preset, with dtype and revision."""
+"""Models: a Hugging Face id, a local folder or a preset, with dtype and revision.
 
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+Both engines load what `locate` answers. Weights are safetensors only, because a pickle may run code;
+custom model code stays off unless the spec asks for it. torch and transformers are imported in the
+functions that need them: reading a config must stay cheap.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from deployments import packaged_model
+from deployments.errors import ModelError
 
 Dtype: TypeAlias = Literal["auto", "float32", "bfloat16", "float16"]
+Encode: TypeAlias = Callable[[str], list[int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,3 +25,125 @@ class ModelSpec:
     dtype: Dtype = "auto"
     revision: str | None = None
     trust_remote_code: bool = False
+
+
+PRESETS: dict[str, ModelSpec] = {
+    packaged_model.NAME: ModelSpec(name=packaged_model.NAME),
+    "tinyllama-1.1b": ModelSpec(
+        name="TinyLlama/TinyLlama-1.1B-Chat-v1.0",
+        dtype="bfloat16",
+        revision="fe8a4ea1ffedaf415f4da2f062534de366a451e6",
+    ),
+    "mistral-7b": ModelSpec(
+        name="mistralai/Mistral-7B-Instruct-v0.3",
+        dtype="bfloat16",
+        revision="c170c708c41dac9275d15a8fff4eca08d52bab71",
+    ),
+    "llama-2-13b": ModelSpec(
+        name="meta-llama/Llama-2-13b-hf",
+        dtype="float16",
+        revision="5c31dfb671ce7cfe2d7bb7c04375e44c55e815b1",
+    ),
+}
+
+
+def resolve(spec: ModelSpec) -> ModelSpec:
+    """The spec with a preset's name, dtype and revision filled in where it leaves them open."""
+    preset = PRESETS.get(spec.name)
+    if preset is None:
+        return spec
+    dtype = preset.dtype if spec.dtype == "auto" else spec.dtype
+    return replace(spec, name=preset.name, dtype=dtype, revision=spec.revision or preset.revision)
+
+
+def locate(spec: ModelSpec, notify: Callable[[str], None] | None = None) -> str:
+    """A folder or a hub id that transformers and vLLM load; weights of a hub id are not fetched here.
+
+    The packaged preset is converted on first use (about 20 s), which `notify` is told of. ModelError,
+    in one line, if there is no such model or it has no safetensors weights.
+    """
+    spec = resolve(spec)
+    if spec.name == packaged_model.NAME:
+        return str(packaged_model.folder(notify))
+    folder = Path(spec.name).expanduser()
+    if folder.is_dir():
+        _check_folder(spec.name, {path.name for path in folder.iterdir()})
+        return str(folder.resolve())
+    if spec.name.startswith((".", "/", "~")) or spec.name.count("/") > 1:
+        raise ModelError(f"model folder {spec.name} does not exist")
+    _check_folder(spec.name, _hub_files(spec))
+    return spec.name
+
+
+def pick_dtype(device: str) -> Dtype:
+    """What `auto` means on this device ("cuda" or "cpu"): bfloat16 where the hardware computes in it.
+
+    A GPU without it gets float16. A CPU needs AVX512-BF16 or AMX; emulated bfloat16 is slower than
+    float32, which every other CPU gets.
+    """
+    if device.startswith("cuda"):
+        import torch
+
+        return "bfloat16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float16"
+    try:
+        flags = set(Path("/proc/cpuinfo").read_text().split())
+    except OSError:
+        return "float32"
+    return "bfloat16" if flags & {"avx512_bf16", "amx_bf16"} else "float32"
+
+
+def encoder(spec: ModelSpec) -> tuple[Encode | None, int]:
+    """Text to ids without special tokens, and the vocabulary size (ids are below it).
+
+    The first is None for a folder without a tokenizer. ModelError as in `locate`.
+    """
+    from transformers import AutoConfig, AutoTokenizer
+
+    source, spec = locate(spec), resolve(spec)
+    options = {"revision": spec.revision or "main", "trust_remote_code": spec.trust_remote_code}
+    with_tokenizer = not Path(source).is_dir() or any(Path(source).glob("tokenizer*"))
+    try:
+        config = AutoConfig.from_pretrained(source, **options)
+        tokenizer: Any = AutoTokenizer.from_pretrained(source, **options) if with_tokenizer else None
+    except (OSError, ValueError, KeyError) as exc:
+        raise ModelError(f"model {spec.name} cannot be read: {one_line(exc)}") from exc
+    vocabulary = int(config.get_text_config().vocab_size)
+    if tokenizer is None:
+        return None, vocabulary
+
+    def encode(text: str) -> list[int]:
+        return list(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    return encode, vocabulary
+
+
+def one_line(exc: BaseException) -> str:
+    """The first line of a foreign error that says something, or the name of its class."""
+    return next((line.strip() for line in str(exc).splitlines() if line.strip()), type(exc).__name__)
+
+
+def _check_folder(name: str, files: set[str]) -> None:
+    if "config.json" not in files:
+        raise ModelError(f"model {name} has no config.json")
+    if not any(file.endswith(".safetensors") for file in files):
+        raise ModelError(f"model {name} has no safetensors weights (other formats are refused)")
+
+
+def _hub_files(spec: ModelSpec) -> set[str]:
+    """The file names of a hub id: from the hub, or from the local cache when the hub is out of reach."""
+    from httpx import HTTPError
+    from huggingface_hub import HfApi, constants, snapshot_download
+
+    revision = spec.revision or "main"
+    try:
+        if not constants.HF_HUB_OFFLINE:
+            return set(HfApi().list_repo_files(spec.name, revision=revision))
+        cached = snapshot_download(spec.name, revision=revision, local_files_only=True)
+    except (HTTPError, OSError, ValueError) as exc:
+        why = (
+            "not in the local cache, and the hub is switched off"
+            if constants.HF_HUB_OFFLINE
+            else one_line(exc)
+        )
+        raise ModelError(f"model {spec.name} (revision {revision}) is not available: {why}") from exc
+    return {path.name for path in Path(cached).iterdir()}
