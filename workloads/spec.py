@@ -1,0 +1,144 @@
+"""What a person writes about a workload: arrivals × prompts × output lengths, checked strictly.
+
+The numbers of a law are checked by the law itself (arrivals, lengths), so that a config and a call from a
+notebook are refused in the same words.
+"""
+
+from abc import abstractmethod
+from typing import Annotated, Literal, Self, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from workloads import lengths
+from workloads.errors import WorkloadError
+from workloads.lengths import LengthLaw
+
+
+class Strict(BaseModel):
+    """Unknown keys, and values of another type, are errors."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+class ArrivalSpec(Strict):
+    """When requests come. `cv` is the burstiness of gamma arrivals: 1 is Poisson, above it bursts."""
+
+    process: Literal["poisson", "gamma", "constant"] = "poisson"
+    cv: float | None = None
+
+    @model_validator(mode="after")
+    def _check_cv(self) -> Self:
+        if self.process != "gamma" and self.cv is not None:
+            raise WorkloadError(f"cv must be left out for {self.process} arrivals, got {self.cv}")
+        if self.process == "gamma" and (self.cv is None or not 0 < self.cv < float("inf")):
+            raise WorkloadError(f"cv must be above 0 and finite for gamma arrivals, got {self.cv}")
+        return self
+
+
+class Lengths(Strict):
+    """A length distribution as written."""
+
+    @abstractmethod
+    def law(self) -> LengthLaw:
+        """The law over whole tokens that it names; WorkloadError if there is none."""
+
+    @model_validator(mode="after")
+    def _check_law(self) -> Self:
+        self.law()
+        return self
+
+
+class FixedLengths(Lengths):
+    """Always `tokens`."""
+
+    distribution: Literal["fixed"]
+    tokens: int
+
+    def law(self) -> LengthLaw:
+        """All on one value."""
+        return lengths.fixed(tokens=self.tokens)
+
+
+class UniformLengths(Lengths):
+    """`low` to `high`, both included."""
+
+    distribution: Literal["uniform"]
+    low: int
+    high: int
+
+    def law(self) -> LengthLaw:
+        """Each whole number equally often."""
+        return lengths.uniform(low=self.low, high=self.high)
+
+
+class LognormalLengths(Lengths):
+    """A long tail, clipped to `minimum`..`maximum`."""
+
+    distribution: Literal["lognormal"]
+    median: float
+    sigma: float
+    minimum: int = 1
+    maximum: int
+
+    def law(self) -> LengthLaw:
+        """Rounded to whole tokens, then clipped."""
+        return lengths.lognormal(
+            median=self.median, sigma=self.sigma, minimum=self.minimum, maximum=self.maximum
+        )
+
+
+class EmpiricalLengths(Lengths):
+    """Measured lengths, with a weight each if they are not equally frequent."""
+
+    distribution: Literal["empirical"]
+    values: tuple[int, ...] = Field(strict=False)  # YAML has lists; what is in them stays strict
+    weights: tuple[float, ...] | None = Field(default=None, strict=False)
+
+    def law(self) -> LengthLaw:
+        """The frequencies as given."""
+        return lengths.empirical(values=self.values, weights=self.weights)
+
+
+LengthSpec: TypeAlias = Annotated[
+    FixedLengths | UniformLengths | LognormalLengths | EmpiricalLengths,
+    Field(discriminator="distribution"),
+]
+
+
+class PromptSpec(Strict):
+    """Where prompts come from, and how long they are. `path` is the chat file of `sharegpt`."""
+
+    source: Literal["english", "random", "sharegpt"] = "english"
+    path: str | None = None
+    tokens: LengthSpec
+
+    @model_validator(mode="after")
+    def _check_path(self) -> Self:
+        if self.source == "sharegpt" and not self.path:
+            raise WorkloadError(f"path must name a chat file for source sharegpt, got {self.path!r}")
+        if self.source != "sharegpt" and self.path is not None:
+            raise WorkloadError(f"path must be left out for source {self.source}, got {self.path!r}")
+        return self
+
+
+class WorkloadSpec(Strict):
+    """The recipe. `max_new_tokens` is the limit that strategies and memory budgets see."""
+
+    arrivals: ArrivalSpec = ArrivalSpec()
+    prompts: PromptSpec
+    output_tokens: LengthSpec
+    max_new_tokens: int | None = None  # the top of output_tokens if left out
+
+    @model_validator(mode="after")
+    def _check_limit(self) -> Self:
+        top = self.output_tokens.law().maximum
+        if self.limit_tokens < top:
+            raise WorkloadError(
+                f"max_new_tokens must be at least the top of output_tokens, {top}, got {self.max_new_tokens}"
+            )
+        return self
+
+    @property
+    def limit_tokens(self) -> int:
+        """The declared limit of every request, in tokens."""
+        return self.output_tokens.law().maximum if self.max_new_tokens is None else self.max_new_tokens

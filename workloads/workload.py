@@ -1,0 +1,151 @@
+"""A workload: from a recipe, a rate and a seed to the list of requests that every strategy is given.
+
+One `SeedSequence([seed, repeat])` is spawned into a stream for each thing that is drawn, so changing one
+leaves the others as they were: at equal seed and repeat, request i has the same prompt and the
+same output length at every rate, and the arrivals are the same pattern, scaled.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from workloads import prompts
+from workloads.arrivals import arrival_times
+from workloads.errors import WorkloadError
+from workloads.prompts import Encode, PromptSource
+from workloads.request import Request
+from workloads.spec import PromptSpec, WorkloadSpec
+
+__all__ = ["WorkloadSpec", "generate", "warmup", "workload_hash"]
+
+HASH_VERSION = b"batchyard workload 1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Streams:
+    """Independent generators, one a thing that is drawn. A new one goes last, or all others change."""
+
+    arrivals: np.random.Generator
+    prompt_tokens: np.random.Generator
+    prompts: np.random.Generator
+    output_tokens: np.random.Generator
+    warmup: np.random.Generator
+
+    @classmethod
+    def of(cls, seed: int, repeat: int) -> Self:
+        """The streams of one repeat of a seed; both must be at least 0."""
+        for name, value in (("seed", seed), ("repeat", repeat)):
+            if value < 0:
+                raise WorkloadError(f"{name} must be at least 0, got {value}")
+        children = np.random.SeedSequence([seed, repeat]).spawn(5)
+        arrivals, prompt_tokens, prompts_, output_tokens, warmup_ = map(np.random.default_rng, children)
+        return cls(
+            arrivals=arrivals,
+            prompt_tokens=prompt_tokens,
+            prompts=prompts_,
+            output_tokens=output_tokens,
+            warmup=warmup_,
+        )
+
+
+def generate(
+    spec: WorkloadSpec,
+    *,
+    rate: float,
+    duration_s: float,
+    seed: int,
+    repeat: int,
+    vocabulary: int,
+    encode: Encode | None,
+) -> tuple[Request, ...]:
+    """The requests planned in [0, duration_s) at `rate` per second, in order of arrival; may be none.
+
+    `vocabulary` is the model's number of token ids; `encode` turns text into ids without special tokens
+    and may be None where prompts are random ids. WorkloadError if the recipe cannot be followed.
+    """
+    streams = Streams.of(seed, repeat)
+    source = prompt_source(spec.prompts, vocabulary, encode, streams.prompts)
+    planned = arrival_times(
+        spec.arrivals.process,
+        rate=rate,
+        duration_s=duration_s,
+        cv=spec.arrivals.cv,
+        rng=streams.arrivals,
+    )
+    prompt_tokens = spec.prompts.tokens.law().draw(streams.prompt_tokens, len(planned))
+    output_tokens = spec.output_tokens.law().draw(streams.output_tokens, len(planned))
+    limit = spec.limit_tokens
+    return tuple(
+        Request(
+            index=index,
+            planned_s=float(planned_s),
+            prompt_ids=source.prompt(index, prompt_length),
+            output_tokens=output_length,
+            max_new_tokens=limit,
+        )
+        for index, (planned_s, prompt_length, output_length) in enumerate(
+            zip(planned, prompt_tokens, output_tokens, strict=True)
+        )
+    )
+
+
+def warmup(
+    spec: WorkloadSpec, count: int, *, seed: int, repeat: int, vocabulary: int, encode: Encode | None
+) -> tuple[Request, ...]:
+    """`count` requests of the same laws, all planned at 0, for the time before the measured period.
+
+    Their lengths are drawn anew and their prompts begin where no measured one of this seed and repeat
+    does, until the source has no unused start left.
+    """
+    streams = Streams.of(seed, repeat)
+    source = prompt_source(spec.prompts, vocabulary, encode, streams.prompts)
+    prompt_tokens = spec.prompts.tokens.law().draw(streams.warmup, count)
+    output_tokens = spec.output_tokens.law().draw(streams.warmup, count)
+    limit = spec.limit_tokens
+    return tuple(
+        Request(
+            index=index,
+            planned_s=0.0,
+            prompt_ids=source.prompt(-1 - index, prompt_tokens[index]),
+            output_tokens=output_tokens[index],
+            max_new_tokens=limit,
+        )
+        for index in range(count)
+    )
+
+
+def prompt_source(
+    spec: PromptSpec, vocabulary: int, encode: Encode | None, rng: np.random.Generator
+) -> PromptSource:
+    """The source that `spec` names, seeded by `rng`."""
+    if vocabulary < 1:
+        raise WorkloadError(f"vocabulary must be at least 1, got {vocabulary}")
+    if spec.source == "random":
+        return prompts.random_ids(vocabulary, rng)
+    if encode is None:
+        raise WorkloadError(f"source must be random for a model without a tokenizer, got {spec.source}")
+    if spec.source == "sharegpt":
+        return prompts.sharegpt(spec.path or "", encode, vocabulary, rng)
+    return prompts.english(encode, vocabulary, rng)
+
+
+def workload_hash(requests: Sequence[Request]) -> str:
+    """SHA-256 in hex over every request's planned time, prompt ids and lengths; the same on any machine.
+
+    Times count in whole microseconds: finer than a client can send, coarser than the last bits in
+    which the logarithms of two machines differ.
+    """
+    digest = hashlib.sha256(HASH_VERSION)
+    for request in requests:
+        head = (
+            request.index,
+            round(request.planned_s * 1e6),
+            request.output_tokens,
+            request.max_new_tokens,
+            len(request.prompt_ids),
+        )
+        digest.update(np.array(head + request.prompt_ids, dtype="<i8").tobytes())
+    return digest.hexdigest()
