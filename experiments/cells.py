@@ -1,0 +1,129 @@
+"""Cells: the points of the grid, each with an identity that survives the sweep, and their order.
+
+A cell's id is a hash of everything that was resolved for it (knobs and engine arguments with their
+defaults, model, workload, rate, duration, seed), so the same cell is found again on resume and any
+change makes another one. Repeats are blocks (Fisher's blocking): within each, every lane key is
+visited once, so that neither a drift of the machine nor a reload of the model looks like a strategy.
+"""
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from deployments.models import ModelSpec
+from experiments.config import SweepConfig
+from experiments.resolved import Resolved
+from workloads.workload import WorkloadSpec
+
+DRAIN_LIMIT_AT_LEAST_S = 60.0  # default drain limit: the larger of this and the measured period
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One point of the grid: strategy, knobs, backend, model, arrival rate, seed (repeat)."""
+
+    cell_id: str
+    strategy: str
+    knobs: Mapping[str, Any]  # as resolved, with defaults
+    setting: str  # label of strategy and knobs; not part of the id
+    backend: str
+    engine: Mapping[str, Any]  # engine arguments as resolved; what is absent is the engine's own choice
+    model: ModelSpec | None  # None on a backend that loads none
+    workload: WorkloadSpec
+    rate: float  # requests/s
+    duration_s: float
+    drain_limit_s: float
+    warmup_requests: int
+    seed: int  # of the sweep; with `repeat` it seeds the workload, so the cells of a repeat are twins
+    repeat: int  # from 0
+
+    @property
+    def lane_key(self) -> str:
+        """What a lane keeps loaded: cells with equal keys need no reload between them."""
+        return lane_key(self.backend, self.model, self.engine)
+
+
+def lane_key(backend: str, model: ModelSpec | None, engine: Mapping[str, Any]) -> str:
+    """Canonical JSON of backend, model and engine arguments."""
+    loaded = dataclasses.asdict(model) if model else None
+    return _canonical({"backend": backend, "model": loaded, "engine": dict(engine)})
+
+
+def cells(config: SweepConfig, resolved: Resolved) -> tuple[Cell, ...]:
+    """Every cell of the sweep: settings in order of the config, then rates, then repeats."""
+    return tuple(
+        _cell(config, index, rate, duration_s, repeat)
+        for index in range(len(config.settings))
+        for rate, duration_s in zip(resolved.rates, resolved.durations_s, strict=True)
+        for repeat in range(config.repeats)
+    )
+
+
+def blocks(cells: Iterable[Cell], seed: int, first_lane: str | None = None) -> list[list[Cell]]:
+    """The order of trials, one list per repeat: lane keys in shuffled order, each one's cells shuffled.
+
+    The shuffle sorts by a hash of the seed, so that what is left of a sweep keeps the order it had.
+    `first_lane` is the key of a lane that is warm already: it comes first in the first block.
+    """
+    by_repeat: dict[int, list[Cell]] = {}
+    for cell in cells:
+        by_repeat.setdefault(cell.repeat, []).append(cell)
+    return [
+        _block(by_repeat[repeat], seed, first_lane if position == 0 else None)
+        for position, repeat in enumerate(sorted(by_repeat))
+    ]
+
+
+def _cell(config: SweepConfig, index: int, rate: float, duration_s: float, repeat: int) -> Cell:
+    setting = config.settings[index]
+    drain_limit_s = config.drain_limit_s
+    if drain_limit_s is None:
+        drain_limit_s = max(DRAIN_LIMIT_AT_LEAST_S, duration_s)
+    cell = Cell(
+        cell_id="",
+        strategy=setting.strategy,
+        knobs=setting.knobs,
+        setting=setting.label,
+        backend=setting.backend,
+        engine=setting.engine,
+        model=setting.model,
+        workload=config.workload,
+        rate=rate,
+        duration_s=duration_s,
+        drain_limit_s=drain_limit_s,
+        warmup_requests=config.warmup_requests,
+        seed=config.seed,
+        repeat=repeat,
+    )
+    return dataclasses.replace(cell, cell_id=_digest(_identity(cell)))
+
+
+def _identity(cell: Cell) -> dict[str, Any]:
+    fields = {f.name: getattr(cell, f.name) for f in dataclasses.fields(cell)}
+    del fields["cell_id"], fields["setting"]
+    fields["model"] = dataclasses.asdict(cell.model) if cell.model else None
+    fields["workload"] = cell.workload.model_dump(mode="json")
+    return fields
+
+
+def _block(cells: Sequence[Cell], seed: int, first_lane: str | None) -> list[Cell]:
+    def place(cell: Cell) -> tuple[bool, str, str]:
+        lane = cell.lane_key
+        return (
+            lane != first_lane,
+            _digest([seed, cell.repeat, lane]),
+            _digest([seed, cell.repeat, cell.cell_id]),
+        )
+
+    return sorted(cells, key=place)
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(_canonical(value).encode()).hexdigest()[:12]
+
+
+def _canonical(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)

@@ -1,0 +1,13 @@
+"""The errors of the experiments side."""
+
+
+class ConfigError(Exception):
+    """A config is wrong: one line per problem that names the file, the key, what was given and is allowed."""
+
+
+class TrialError(Exception):
+    """An attempt must not count: `cause` is its class (all-failed, no-requests), the text says why."""
+
+    def __init__(self, cause: str, text: str) -> None:
+        super().__init__(text)
+        self.cause = cause
