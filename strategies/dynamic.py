@@ -27,7 +27,7 @@ class DynamicKnobs(Knobs):
 
     def label_parts(self) -> list[str]:
         """The timer is named where it is not the default."""
-        parts = [*super().label_parts(), f"{self.max_wait_ms:g} ms"]
+        parts = [*super().label_parts(), f"{self.max_wait_ms:.12g} ms"]
         return parts if self.timer == "arrival" else [*parts, self.timer]
 
 
