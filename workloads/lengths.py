@@ -83,7 +83,7 @@ def empirical(*, values: Sequence[int], weights: Sequence[float] | None = None) 
         raise WorkloadError(f"weights must be as many as values, {len(values)}, got {len(weights)}")
     shares = np.asarray(weights if weights is not None else np.ones(len(values)), dtype=np.float64)
     if not (np.isfinite(shares).all() and (shares >= 0).all() and shares.sum() > 0):
-        raise WorkloadError(f"weights must be finite, at least 0 and not all 0, got {list(shares)}")
+        raise WorkloadError(f"weights must be finite, at least 0 and not all 0, got {shares.tolist()}")
     _check_bounds("values", min(values), "values", max(values))
     possible = shares > 0  # the top of the law must be a length that occurs
     distinct, places = np.unique(np.asarray(values)[possible], return_inverse=True)
