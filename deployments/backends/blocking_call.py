@@ -1,0 +1,39 @@
+"""A blocking call beside the event loop, which neither a deadline nor the interpreter's exit waits for.
+
+`asyncio.to_thread` would do for the waiting, but its threads outlive the call and exit joins them: a load
+that hangs could then never be given up.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class BlockingCall(Generic[T]):
+    """Runs once, in a daemon thread of its own. `discard` gets a result that nobody waits for any more."""
+
+    def __init__(self, call: Callable[[], T], discard: Callable[[T], None] | None = None) -> None:
+        self._call = call
+        self._discard = discard
+        self._future: Future[T] = Future()
+
+    async def result(self) -> T:
+        """Start and wait. Cancelling this abandons the call; nothing can stop it."""
+        threading.Thread(target=self._run, daemon=True).start()
+        return await asyncio.wrap_future(self._future)
+
+    def _run(self) -> None:
+        try:
+            result = self._call()
+        except BaseException as exc:  # noqa: BLE001 - whoever waits must hear of it, whatever it is
+            if self._future.set_running_or_notify_cancel():
+                self._future.set_exception(exc)
+            return
+        if self._future.set_running_or_notify_cancel():
+            self._future.set_result(result)
+        elif self._discard:
+            self._discard(result)

@@ -1,0 +1,233 @@
+"""vLLM in this process (AsyncLLM), its EngineCore in another; requests join a running batch.
+
+Each request is one task that reads its own stream. Tokens are stamped here, when they arrive from the
+EngineCore, and several that arrive at once share a stamp; `scheduled_s` is the EngineCore's own, on the
+same system-wide monotonic clock.
+
+When the engine dies, `run` raises EngineDead once every stream has ended: what it delivered until
+then stands, the rest of the batch is undelivered and is the caller's to fail.
+"""
+
+import asyncio
+import gc
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from deployments.backends.backend import EngineStep, Limits, Memory, Output, Status, Work, invalid
+from deployments.backends.blocking_call import BlockingCall
+from deployments.backends.child_processes import ChildProcesses
+from deployments.backends.engine_args import VllmArgs
+from deployments.backends.vllm_engine import Engine, build
+from deployments.backends.vllm_steps import StepRecorder
+from deployments.errors import BackendError, EngineDead, ModelError
+from deployments.models import ModelSpec, one_line
+
+CLOSE_GRACE_S = 5.0
+ABORT_AGAIN_S = 0.05
+
+
+class Vllm:
+    """See the module's docstring and `Backend`."""
+
+    joinable = True
+
+    def __init__(self, model: ModelSpec, args: VllmArgs) -> None:
+        self._model = model
+        self._args = args
+        self._steps = StepRecorder()
+        self._engine: Engine | None = None
+        self._children: ChildProcesses | None = None
+        self._open: dict[asyncio.Task[None], str] = {}
+
+    async def start(self) -> None:
+        """Load within `start_deadline_s`. ModelError if it never can, BackendError if it did not."""
+        if self._engine is not None:
+            raise BackendError("this vLLM backend has already been started")
+        children = ChildProcesses()
+        try:
+            self._engine = await asyncio.wait_for(self._load(), self._args.start_deadline_s)
+        except BaseException as exc:
+            await BlockingCall(lambda: children.end(grace_s=0.0)).result()
+            if isinstance(exc, TimeoutError):
+                raise BackendError(f"vLLM did not load within {self._args.start_deadline_s:g} s") from exc
+            if isinstance(exc, ModelError) or not isinstance(exc, Exception):
+                raise
+            raise BackendError(f"vLLM did not start: {one_line(exc)}") from exc
+        children.adopt()
+        self._children = children
+
+    async def _load(self) -> Engine:
+        loading = BlockingCall(lambda: build(self._model, self._args, self._steps), discard=_shut_down)
+        engine = await loading.result()
+        # Asked now, because each first request would, and a dead engine never answers.
+        await engine.llm.get_supported_tasks()
+        return engine
+
+    @property
+    def limits(self) -> Limits:
+        """The vocabulary, and the context that fits the model and the KV cache."""
+        return self._ready().limits
+
+    @property
+    def setup(self) -> Mapping[str, Any]:
+        """Effective values, read from the loaded engine."""
+        return self._ready().setup
+
+    @property
+    def engine_pids(self) -> tuple[int, ...]:
+        """The processes of the engine, oldest first: the EngineCore, then its workers."""
+        return self._children.pids if self._children else ()
+
+    async def run(self, batch: Sequence[Work], done: Callable[[Output], None]) -> None:
+        """Add all at once, in order. EngineDead as the module's docstring says."""
+        engine = self._ready()
+        tasks = [asyncio.create_task(self._deliver(engine, work, done)) for work in batch]
+        self._open.update({task: work.request_id for task, work in zip(tasks, batch, strict=True)})
+        try:
+            ends = await asyncio.gather(*tasks, return_exceptions=True)
+        finally:
+            for task in tasks:
+                self._open.pop(task, None)
+        for end in ends:
+            if isinstance(end, BaseException):
+                raise end
+
+    async def abort(self) -> None:
+        """Stop what runs now; a request that was still on its way in is caught by asking again."""
+        engine = self._ready()
+        pending = {task for task in self._open if not task.done()}
+        while pending:
+            await engine.llm.abort([self._open[task] for task in pending if task in self._open])
+            _, pending = await asyncio.wait(pending, timeout=ABORT_AGAIN_S)
+
+    async def check(self) -> None:
+        """EngineDead unless vLLM thinks it is well and each of its processes lives."""
+        if self._engine is None or self._children is None:
+            raise EngineDead("the engine is not running")
+        if gone := self._children.gone():
+            raise EngineDead(f"process {gone[0]} of the engine has ended")
+        try:
+            await self._engine.llm.check_health()
+        except Exception as exc:
+            raise EngineDead(f"the engine is not well: {exc}") from exc
+
+    def take_steps(self) -> list[EngineStep]:
+        """vLLM's iterations since the last call, from its stat logger."""
+        return self._steps.take()
+
+    def reset_memory(self) -> None:
+        """Forget the peak use of the KV cache."""
+        self._steps.peak_kv_use = 0.0
+
+    def memory(self) -> Memory:
+        """Peak use of the KV cache after any step; its pool is reserved at the start whatever is used."""
+        share, total_bytes = self._steps.peak_kv_use, self._ready().kv_cache_bytes
+        return Memory(
+            peak_bytes=None if total_bytes is None else round(share * total_bytes),
+            kind="kv-cache",
+            detail={"peak_share": share, "cache_bytes": total_bytes},
+        )
+
+    async def close(self) -> None:
+        """End the engine and each process that it started; harmless when there is none."""
+        if self._engine is None or self._children is None:
+            return
+        await self.abort()
+        engine, self._engine = self._engine, None
+        await BlockingCall(partial(_end, engine, self._children)).result()
+        del engine
+        gc.collect()  # vLLM's objects form cycles, and complain if they are found at the interpreter's exit
+
+    def _ready(self) -> Engine:
+        if self._engine is None:
+            raise BackendError("the vLLM backend is not started")
+        return self._engine
+
+    async def _deliver(self, engine: Engine, work: Work, done: Callable[[Output], None]) -> None:
+        if reason := invalid(work, engine.limits):
+            done(Output(request_id=work.request_id, status="failed", error=reason, cause="invalid-request"))
+        else:
+            done(await _generate(engine.llm, work))
+
+
+async def _generate(llm: Any, work: Work) -> Output:
+    """Read one stream to its end. EngineDead if the engine died under it."""
+    from vllm.inputs import tokens_input
+
+    ids: list[int] = []
+    token_s: list[float] = []
+    returned_s: float | None = None
+    last: Any = None
+    try:
+        prompt = tokens_input(list(work.prompt_ids))
+        async for last in llm.generate(prompt, _sampling(work), work.request_id):
+            ids.extend(last.outputs[0].token_ids)
+            returned_s = time.monotonic()
+            token_s.extend([returned_s] * (len(ids) - len(token_s)))
+    except Exception as exc:
+        if llm.errored:
+            raise EngineDead(f"the engine died: {exc}") from exc
+        root = exc.__cause__ or exc
+        end: tuple[Status, str | None, str | None] = ("failed", type(root).__name__, str(root))
+    else:
+        end = _judge(work, ids, last)
+    return _output(work, end, ids, token_s, returned_s, last.metrics if last else None)
+
+
+def _sampling(work: Work) -> Any:
+    from vllm.sampling_params import RequestOutputKind, SamplingParams
+
+    # No min_tokens: it would forbid the end-of-sequence token, where the other backends merely ignore it.
+    return SamplingParams(
+        temperature=0.0,
+        max_tokens=work.output_tokens,
+        ignore_eos=True,
+        detokenize=False,
+        output_kind=RequestOutputKind.DELTA,
+    )
+
+
+def _judge(work: Work, ids: list[int], last: Any) -> tuple[Status, str | None, str | None]:
+    """Status, cause and error of a stream that ended in order."""
+    if last.outputs[0].finish_reason == "abort":
+        return "unfinished", None, None
+    if len(ids) != work.output_tokens:
+        return "failed", "wrong-length", f"asked for {work.output_tokens} tokens, got {len(ids)}"
+    return "finished", None, None
+
+
+def _output(
+    work: Work,
+    end: tuple[Status, str | None, str | None],
+    ids: list[int],
+    token_s: list[float],
+    returned_s: float | None,
+    metrics: Any,
+) -> Output:
+    status, cause, error = end
+    # 0.0 is vLLM's "not yet": aborted while it waited, or before its first token came back.
+    scheduled_s = metrics.scheduled_ts if metrics and metrics.scheduled_ts else None
+    if scheduled_s is not None and token_s:
+        scheduled_s = min(scheduled_s, token_s[0])
+    return Output(
+        request_id=work.request_id,
+        status=status,
+        scheduled_s=scheduled_s,
+        token_s=tuple(token_s),
+        output_ids=tuple(ids),
+        returned_s=returned_s,
+        preemptions=metrics.num_preemptions if metrics else None,
+        error=error,
+        cause=cause,
+    )
+
+
+def _shut_down(engine: Engine) -> None:
+    engine.llm.shutdown()
+
+
+def _end(engine: Engine, children: ChildProcesses) -> None:
+    _shut_down(engine)
+    children.end(CLOSE_GRACE_S)
