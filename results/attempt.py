@@ -51,7 +51,15 @@ class Attempt:
         self._write("batches", rows, BATCHES)
 
     def finish(self, trial: Trial) -> None:
-        """Write done.json, which makes this attempt count."""
+        """Write done.json, which makes this attempt count.
+
+        StoreError unless every planned request has its row: nothing is dropped, whatever became of it.
+        """
+        rows = len(self._request_ids)
+        if rows != trial.planned_requests or not rows:
+            raise StoreError(
+                f"cell {self.cell_id}: {trial.planned_requests} requests were planned, {rows} have a row"
+            )
         document = {"trial": trial.model_dump(mode="json"), "parts": self._parts}
         self._end("done.json", trial, document)
 

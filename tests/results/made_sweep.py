@@ -138,6 +138,8 @@ def serve(
                 "batch_id": len(batches),
                 "size": len(members),
                 "trigger": trigger,
+                "longest_prompt_tokens": 16,
+                "prompt_tokens": 16 * len(members),
                 "longest_output_tokens": longest,
                 "output_tokens": produced,
                 "padding_waste": 0.0 if lockstep else None,

@@ -1,0 +1,163 @@
+"""The comparisons in words.
+
+In an open loop a server that keeps up delivers what is offered, whatever its strategy. So latency is
+compared where neither side is overloaded, at the lowest and the highest such rate, and throughput at the
+highest rate of the sweep, overload allowed; each half names its rate. A sentence compares strategies on
+one backend, or one setting on two backends; what changes both is split into the two.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+
+from results.comparisons import STRATEGY_ORDER, joinable_backends, labels
+from results.findings import CellSummary, Change, Sentence, Split, VerdictName
+from results.wording import effects, number, rates, repeats, times
+
+LATENCY, THROUGHPUT = "e2e_s_p50", "throughput_tokens_per_s"
+
+CAVEATS: Mapping[VerdictName, str] = {
+    "too-short": "steady state could not be checked",
+    "unfinished": "requests were cut off at the drain limit",
+    "failures": "requests failed",
+    "client-bound": "the client was late",
+    "clock-vague": "the clocks agreed only vaguely",
+}
+
+Curve = Mapping[float, CellSummary]  # one setting on one backend, by rate
+Changes = Mapping[tuple[str, float, str, str], Change]
+
+
+def sentences(
+    cells: Sequence[CellSummary], changes: Sequence[Change], splits: Sequence[Split]
+) -> list[Sentence]:
+    """Put policy, engine and split comparisons into words; cells as `comparisons.ordered` gives them."""
+    names = labels(cells)
+    curves: dict[str, dict[float, CellSummary]] = {}
+    for cell in cells:
+        curves.setdefault(names[id(cell)], {})[cell.rate] = cell
+    by_key = {(one.metric, one.rate, one.base, one.other): one for one in changes}
+    compared = list(_comparisons(curves, by_key, joinable_backends(cells)))
+    compared.sort(key=lambda sentence: sentence.kind != "policy")  # stable: policy before engine
+    return [*compared, *_splits(curves, splits)]
+
+
+def _comparisons(curves: Mapping[str, Curve], changes: Changes, joinable: set[str]) -> Iterator[Sentence]:
+    for base, other in combinations(curves, 2):
+        one, two = _any(curves[base]), _any(curves[other])
+        found = {key: change for key, change in changes.items() if key[2:] == (base, other)}
+        if not found or (one.strategy == two.strategy and one.backend == two.backend):
+            continue
+        claim = _claim(curves[base], curves[other], base, other, changes)
+        where = f"{two.model}, {two.device}, {repeats(found.values())}"
+        doubts = _caveats(curves[base], curves[other])
+        if one.backend == two.backend:
+            subject, against = _batching(two).capitalize(), f"{_batching(one)} on the same backend"
+            note = _static_note({one.strategy, two.strategy}, two.backend, joinable)
+            text = f"{subject} {claim} compared to {against} ({two.backend}, {where}){note}{doubts}."
+            yield Sentence(kind="policy", base=base, other=other, text=text)
+        else:
+            note = _static_note({two.strategy}, two.backend, joinable)
+            text = (
+                f"Under {_batching(two)}, {two.backend} {claim} compared to {one.backend} "
+                f"with the same knobs ({where}){note}{doubts}."
+            )
+            yield Sentence(kind="engine", base=base, other=other, text=text)
+
+
+def _claim(base: Curve, other: Curve, base_name: str, other_name: str, changes: Changes) -> str:
+    """Say the latency half and the throughput half, each with its rates."""
+    shared = sorted(base.keys() & other.keys())
+    calm = [rate for rate in shared if not (base[rate].overloaded or other[rate].overloaded)]
+    at = {rate: changes.get((LATENCY, rate, base_name, other_name)) for rate in calm[:1] + calm[1:][-1:]}
+    parts = effects(at, "p50 E2E latency")
+    last = shared[-1]
+    load = _overload(base[last], other[last])
+    at = {last: changes.get((THROUGHPUT, last, base_name, other_name))}
+    parts += [part + load for part in effects(at, "throughput")]
+    claim = f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else parts[0]
+    if not calm:
+        claim += " (at no rate did both keep up, so latency is not compared)"
+    return claim
+
+
+def _overload(base: CellSummary, other: CellSummary) -> str:
+    if base.overloaded and other.overloaded:
+        return " (both overloaded)"
+    over = base if base.overloaded else other if other.overloaded else None
+    if over is None:
+        return ""
+    return f" ({over.strategy if base.strategy != other.strategy else over.backend} overloaded)"
+
+
+def _caveats(base: Curve, other: Curve) -> str:
+    """Say what the verdicts on the trials of the rates in the claim put in doubt."""
+    shared = sorted(base.keys() & other.keys())
+    calm = [rate for rate in shared if not (base[rate].overloaded or other[rate].overloaded)]
+    used = sorted({*calm[:1], *calm[-1:], shared[-1]})
+    found = []
+    for name, words in CAVEATS.items():
+        at = [
+            rate
+            for rate in used
+            if any(trial.has(name) for cell in (base[rate], other[rate]) for trial in cell.trials)
+        ]
+        if at:
+            found.append(f"{words} at λ = {rates(at)} req/s")
+    return f"; {'; '.join(found)}" if found else ""
+
+
+def _splits(curves: Mapping[str, Curve], splits: Sequence[Split]) -> Iterator[Sentence]:
+    routes: dict[tuple[str, str], list[Split]] = {}
+    for split in splits:
+        routes.setdefault((split.total.base, split.total.other), []).append(split)
+    for (base, other), members in routes.items():
+        one, two = _any(curves[base]), _any(curves[other])
+        chosen = _highest(members, THROUGHPUT, "throughput", censored=True)
+        chosen += _highest(members, LATENCY, "p50 E2E latency", censored=False)
+        if not chosen:
+            continue
+        said = "; ".join(_factors(split, words) for split, words in chosen)
+        text = (
+            f"From {_batching(one)} on {one.backend} to {_batching(two)} on {two.backend}: {said} "
+            f"({two.model}, {two.device}, {repeats(split.total for split, _ in chosen)}); "
+            f"{one.strategy} on {two.backend} is gated, not lockstep, "
+            "so what leaving a batch early gives counts as engine."
+        )
+        yield Sentence(kind="split", base=base, other=other, text=text)
+
+
+def _highest(splits: Sequence[Split], metric: str, words: str, *, censored: bool) -> list[tuple[Split, str]]:
+    usable = [
+        split
+        for split in splits
+        if split.metric == metric
+        and (censored or not (split.total.censored or split.policy.censored or split.engine.censored))
+    ]
+    return [(max(usable, key=lambda split: split.rate), words)] if usable else []
+
+
+def _factors(split: Split, words: str) -> str:
+    return (
+        f"{times(split.total)} in {words} at λ = {number(split.rate)} req/s = "
+        f"{times(split.policy)} from iteration-level scheduling (policy) × "
+        f"{times(split.engine)} from the engine"
+    )
+
+
+def _static_note(strategies: set[str], backend: str, joinable: set[str]) -> str:
+    static = [name for name in STRATEGY_ORDER if name in strategies and name != "continuous"]
+    if backend not in joinable or not static:
+        return ""
+    return (
+        f"; on {backend} {' and '.join(static)} batching is gated, not lockstep: a finished row leaves early"
+    )
+
+
+def _batching(cell: CellSummary) -> str:
+    """dynamic · 8 · 200 ms → dynamic batching (8 · 200 ms)."""
+    knobs = cell.setting.removeprefix(cell.strategy).strip(" ·")
+    return f"{cell.strategy} batching" + (f" ({knobs})" if knobs else "")
+
+
+def _any(curve: Curve) -> CellSummary:
+    return next(iter(curve.values()))

@@ -1,0 +1,106 @@
+"""From a store to what it found: the one computation behind the page, the table and the exports."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from results.comparisons import changes, knees, ordered, splits
+from results.findings import CellSummary, Findings, TrialSummary
+from results.metrics import with_metrics
+from results.records import BATCHES, Trial
+from results.sentences import sentences
+from results.store import Store
+from results.trial_summary import summarise
+from results.windows import common_start, steady_start
+
+
+def find(store: Store) -> Findings:
+    """Summarise everything that counts in the store; what was set aside is in `store.problems`.
+
+    Depends on the rows alone, not on how they were split into files or in which order they are read.
+    """
+    trials, requests, batches = _read(store)
+    summaries = _summaries(trials, requests, batches)
+    cells = _cells(summaries)
+    found_changes, found_splits = changes(cells), splits(cells)
+    sweep = store.read_sweep() or {}
+    return Findings(
+        sweep=sweep,
+        trials=tuple(summaries),
+        cells=tuple(cells),
+        changes=tuple(found_changes),
+        splits=tuple(found_splits),
+        sentences=tuple(sentences(cells, found_changes, found_splits)),
+        knees=knees(cells),
+        failures=tuple(store.failures()),
+        planned_cells=_planned_cells(sweep, len(trials)),
+    )
+
+
+def _read(store: Store) -> tuple[list[Trial], dict[str, pa.Table], dict[str, pa.Table]]:
+    """Read until nothing more is set aside, so that trials, requests and batches are of the same attempts."""
+    while True:
+        before = len(store.problems)
+        requests, batches = store.requests(), store.batches()
+        trials = store.trials()
+        if len(store.problems) == before:
+            return trials, _by_cell(requests), _by_cell(batches)
+
+
+def _by_cell(table: pa.Table) -> dict[str, pa.Table]:
+    """Cut a table that is sorted by cell id."""
+    runs = pc.run_end_encode(table.column("cell_id").combine_chunks())
+    found, first = {}, 0
+    for cell_id, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
+        found[cell_id] = table.slice(first, end - first)
+        first = end
+    return found
+
+
+def _summaries(
+    trials: list[Trial], requests: Mapping[str, pa.Table], batches: Mapping[str, pa.Table]
+) -> list[TrialSummary]:
+    measured = {trial.cell_id: with_metrics(requests[trial.cell_id]) for trial in trials}
+    starts: dict[tuple[float, int], list[float]] = defaultdict(list)
+    for trial in trials:
+        starts[trial.rate, trial.repeat].append(steady_start(measured[trial.cell_id]))
+    return [
+        summarise(
+            trial,
+            measured[trial.cell_id],
+            batches.get(trial.cell_id, BATCHES.empty_table()),
+            common_start(starts[trial.rate, trial.repeat]),
+        )
+        for trial in trials
+    ]
+
+
+def _cells(summaries: list[TrialSummary]) -> list[CellSummary]:
+    """Group repeats; a trial whose replica changed is invalid and belongs to no cell."""
+    groups: dict[tuple[str, str, str, str, str, float], list[TrialSummary]] = defaultdict(list)
+    for one in summaries:
+        if not one.has("replica-changed"):
+            trial = one.trial
+            key = (trial.strategy, trial.setting, trial.backend, trial.model, trial.device, trial.rate)
+            groups[key].append(one)
+    return ordered(
+        [
+            CellSummary(
+                strategy=strategy,
+                setting=setting,
+                backend=backend,
+                model=model,
+                device=device,
+                rate=rate,
+                trials=tuple(sorted(members, key=lambda one: (one.trial.repeat, one.trial.cell_id))),
+            )
+            for (strategy, setting, backend, model, device, rate), members in groups.items()
+        ]
+    )
+
+
+def _planned_cells(sweep: Mapping[str, object], done: int) -> int:
+    planned = sweep.get("planned_cells")
+    return planned if isinstance(planned, int) else done

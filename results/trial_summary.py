@@ -1,0 +1,60 @@
+"""One trial in numbers: from its rows to `TrialSummary`."""
+
+from collections import Counter
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from results.findings import TrialSummary
+from results.metrics import arrival_rates, column, request_statistics, throughput
+from results.records import Trial
+from results.verdicts import backlog, verdicts
+from results.windows import measured_period, planned_in, steady_throughput
+
+
+def summarise(trial: Trial, measured: pa.Table, batches: pa.Table, steady_start_s: float) -> TrialSummary:
+    """Summarise a trial with at least one request row.
+
+    `measured`: its rows as `with_metrics` gives them; `batches`: its batch rows; `steady_start_s`: where
+    the steady window of all trials of this rate and repeat begins.
+    """
+    sized = own_batches(trial, batches)
+    sizes = [int(size) for size in sized.column("size").to_pylist()]
+    _, end_s = measured_period(measured)
+    metrics: dict[str, float | None] = {
+        **throughput(measured),
+        "steady_throughput_tokens_per_s": steady_throughput(measured, steady_start_s, end_s),
+        "steady_start_s": steady_start_s,
+        "steady_requests": float(planned_in(measured, steady_start_s, end_s).num_rows),
+        **arrival_rates(measured),
+        "backlog_slope": backlog(measured).slope,
+        "batch_size_mean": sum(sizes) / len(sizes) if sizes else None,
+        "padding_waste": _waste(sized, "padding_waste", "prompt_tokens"),
+        "lockstep_waste": _waste(sized, "lockstep_waste", "output_tokens"),
+        **request_statistics(measured),
+    }
+    triggers = Counter(name for name in batches.column("trigger").to_pylist() if name is not None)
+    return TrialSummary(
+        trial=trial,
+        metrics=metrics,
+        verdicts=verdicts(trial, measured, sized.num_rows),
+        triggers=dict(sorted(triggers.items())),
+        batch_sizes=dict(sorted(Counter(sizes).items())),
+    )
+
+
+def own_batches(trial: Trial, batches: pa.Table) -> pa.Table:
+    """Give the rows that describe the strategy's batches: engine steps for continuous, else releases.
+
+    Releases stand in for steps where the engine reports none.
+    """
+    kind = pc.equal(batches.column("kind"), "step" if trial.strategy == "continuous" else "batch")
+    rows = batches.filter(kind)
+    return rows if rows.num_rows else batches.filter(pc.equal(batches.column("kind"), "batch"))
+
+
+def _waste(batches: pa.Table, waste: str, tokens: str) -> float | None:
+    """1 − Σ tokens ÷ Σ (B · longest) over the batches that can waste; None if none can."""
+    rows = batches.filter(pc.is_valid(batches.column(waste)))
+    room = float((column(rows, "size") * column(rows, f"longest_{tokens}")).sum())
+    return 1 - float(column(rows, tokens).sum()) / room if room > 0 else None

@@ -1,0 +1,81 @@
+"""Which part of a trial is steady: the measured period less its first part.
+
+The measured period runs from the first to the last planned arrival. The cut is MSER-5 (White, "An
+effective truncation heuristic for bias reduction in simulation output", Simulation 69(6), 1997): over
+means of 5 consecutive values z_1 … z_m, cut the first d that minimise
+
+    Σ_{i>d} (z_i − mean of those)² ÷ (m − d)²,   d < m/2
+
+Requests are selected by their planned time, tokens by their own.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from results.metrics import Array, column
+
+GROUP = 5
+
+
+def measured_period(requests: pa.Table) -> tuple[float, float]:
+    """Give the first and the last planned arrival, in seconds."""
+    planned = column(requests, "planned_s")
+    return float(planned.min()), float(planned.max())
+
+
+def mser_cut(values: Array) -> int:
+    """Give how many of the first values to leave out: a multiple of 5, at most half of them.
+
+    0 with fewer than 4 groups of 5, in which nothing can be seen.
+    """
+    groups = len(values) // GROUP
+    if groups < 4:
+        return 0
+    means = values[: groups * GROUP].reshape(groups, GROUP).mean(axis=1)
+    scores = [
+        float(((means[cut:] - means[cut:].mean()) ** 2).sum()) / (groups - cut) ** 2
+        for cut in range(groups // 2 + 1)
+    ]
+    return GROUP * int(np.argmin(scores))
+
+
+def steady_start(measured: pa.Table) -> float:
+    """Give the planned time (s) at which the steady window of this trial begins.
+
+    MSER-5 on the TTFT of finished requests in order of planned arrival; the start of the measured period
+    if there is nothing to cut. `measured` as `results.metrics.with_metrics` gives it.
+    """
+    first_s, _ = measured_period(measured)
+    rows = measured.filter(
+        pc.and_(pc.equal(measured.column("status"), "finished"), pc.is_valid(measured.column("ttft_s")))
+    ).sort_by([("planned_s", "ascending"), ("index", "ascending")])
+    cut = mser_cut(column(rows, "ttft_s"))
+    return first_s if cut == 0 else float(column(rows, "planned_s")[cut])
+
+
+def common_start(starts: Iterable[float]) -> float:
+    """Give one start for all strategies of one rate and repeat: the latest, so that all are steady."""
+    return max(starts)
+
+
+def planned_in(requests: pa.Table, start_s: float, end_s: float) -> pa.Table:
+    """Select the requests planned in [start, end]."""
+    planned = requests.column("planned_s")
+    return requests.filter(pc.and_(pc.greater_equal(planned, start_s), pc.less_equal(planned, end_s)))
+
+
+def steady_throughput(requests: pa.Table, start_s: float, end_s: float) -> float | None:
+    """Give output tokens/s in the window, tokens by their own time, whoever they belong to.
+
+    None for an empty window, or if a request that made tokens has no stamps for them.
+    """
+    if end_s <= start_s:
+        return None
+    stamps = pc.list_flatten(requests.column("token_s").combine_chunks())
+    if len(stamps) < column(requests, "output_tokens").sum():
+        return None
+    inside = pc.and_(pc.greater_equal(stamps, start_s), pc.less_equal(stamps, end_s))
+    return float(pc.sum(inside).as_py() or 0) / (end_s - start_s)

@@ -1,0 +1,73 @@
+"""How a change, a rate and a count of repeats are put into words."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from results.findings import Change
+from results.statistics import FEWEST_PAIRS
+
+
+def effects(at: Mapping[float, Change | None], what: str) -> list[str]:
+    """Say "reduced p50 E2E latency by 72 % [70, 74] at λ = 1 req/s", one part per rate.
+
+    Worded by sign; an interval that holds 1 shows no difference. Without an interval the sign alone words
+    it (`repeats` says that there is none). A second part with the same verb only adds its figure.
+    """
+    parts: list[str] = []
+    said = ""
+    for rate, change in at.items():
+        verb, figure = _effect(change, what)
+        words = figure if verb == said else f"{verb} {figure}"
+        parts.append(f"{words} at λ = {number(rate)} req/s".replace("  ", " ").strip())
+        said = verb
+    return parts
+
+
+def _effect(change: Change | None, what: str) -> tuple[str, str]:
+    if change is None:
+        return f"gave no {what} to compare", ""
+    percent = 100 * (change.ratio - 1)
+    verb = f"{'reduced' if percent < 0 else 'raised'} {what}"
+    if change.low is None or change.high is None:
+        return verb, f"by {_percent(abs(percent))} %"
+    low, high = 100 * (change.low - 1), 100 * (change.high - 1)
+    if not change.shown:
+        figures = f"({percent:+.1f} % [{low:+.1f}, {high:+.1f}])".replace("-", "−")
+        return f"showed no difference in {what}", figures
+    if percent < 0:
+        low, high = -high, -low
+    return verb, f"by {_percent(abs(percent))} % [{_percent(low)}, {_percent(high)}]"
+
+
+def times(change: Change) -> str:
+    """Say "×4.2 [4.0, 4.4]", without the bracket where there is no interval."""
+    text = f"×{_factor(change.ratio)}"
+    if change.low is None or change.high is None:
+        return text
+    text += f" [{_factor(change.low)}, {_factor(change.high)}]"
+    return text if change.shown else f"{text} (no difference shown)"
+
+
+def repeats(changes: Iterable[Change]) -> str:
+    """Say how many repeats stand behind the changes, and that few give no interval."""
+    fewest = min(change.pairs for change in changes)
+    count = "one repeat" if fewest == 1 else f"{fewest} repeats"
+    return f"{count}, {'no interval' if fewest < FEWEST_PAIRS else '95 % intervals'}"
+
+
+def rates(values: Sequence[float]) -> str:
+    """Say "1, 5 and 30"."""
+    texts = [number(value) for value in values]
+    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"
+
+
+def number(value: float) -> str:
+    """Give three significant digits, never in powers of ten."""
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def _percent(value: float) -> str:
+    return f"{value:.0f}" if abs(value) >= 10 else f"{value:.1f}"
+
+
+def _factor(value: float) -> str:
+    return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
