@@ -1,0 +1,235 @@
+"""Batch sizes and why batches were launched, for each series at one arrival rate."""
+
+from collections import Counter
+from collections.abc import Sequence
+from html import escape
+
+import plotly.graph_objects as go
+
+from results.findings import CellSummary, Findings
+from results.report import numbers, theme
+from results.report.panel import Absent, Chart, Choice, Control, Panel, Table, View
+from results.report.series import Series, rates_of, series_of
+
+_HEADING = "Batch sizes and what released them"
+_TRIGGERS: dict[str, str] = {
+    "size": "the batch was full",
+    "age": "the oldest request had waited long enough",
+    "memory": "one more would not have fitted in memory",
+    "flush": "the workload had ended",
+    "join": "the engine takes requests at once",
+}
+_LARGEST_DOT_PX = 30
+
+
+def panel(findings: Findings) -> Panel | Absent:
+    """One view for each arrival rate, the highest first."""
+    series = [one for one in series_of(findings) if any(_sizes(cell) for cell in one.cells)]
+    if not series:
+        return Absent(name="batches", heading=_HEADING, reason="No batch has been launched yet.")
+    rates = [rate for rate in reversed(rates_of(series)) if any(_sizes(one.at(rate)) for one in series)]
+    views = {numbers.number(rate): _view([one for one in series if one.at(rate)], rate) for rate in rates}
+    return Panel(
+        name="batches",
+        controls=(
+            Control(
+                name="arrival rate",
+                choices=tuple(Choice(value=numbers.number(r), label=numbers.rate(r)) for r in rates),
+            ),
+        ),
+        views=views,
+        table=_table(series),
+        notes=(
+            "Naive and dynamic release batches; with continuous batching a dot is the requests resident in an "
+            "engine step. Triggers: " + "; ".join(f"{name}: {why}" for name, why in _TRIGGERS.items()) + ".",
+        ),
+    )
+
+
+def _view(series: Sequence[Series], rate: float) -> View:
+    means = [
+        f"{numbers.number(mean)} with {one.name}"
+        for one in series
+        if (mean := _mean(one.at(rate))) is not None
+    ]
+    heading = f"At {numbers.rate(rate)} the mean batch is {', '.join(means[:3])}" if means else _HEADING
+    return View(heading=heading, charts=(_sizes_chart(series, rate), _triggers_chart(series, rate)))
+
+
+def _sizes_chart(series: Sequence[Series], rate: float) -> Chart:
+    figure = go.Figure()
+    largest = 1
+    for one in series:
+        sizes = _sizes(one.at(rate))
+        total = sizes.total()
+        if not total:
+            continue
+        largest = max(largest, *sizes)
+        kind = "engine steps" if one.strategy == "continuous" else "batches"
+        figure.add_trace(
+            go.Scatter(
+                x=list(sizes),
+                y=[_row(one)] * len(sizes),
+                mode="markers",
+                meta={"series": one.key},
+                marker={
+                    "color": one.style.colour,
+                    "opacity": 0.75,
+                    "size": [100 * count / total for count in sizes.values()],
+                    "sizemode": "area",
+                    "sizeref": 2 * 100 / _LARGEST_DOT_PX**2,
+                    "sizemin": 2.5,
+                    "line": {"width": 0},
+                },
+                text=[
+                    f"<b>{escape(one.name)}</b><br>size {size}: {count:,} of {total:,} {kind} "
+                    f"({numbers.number(100 * count / total)} %)"
+                    for size, count in sizes.items()
+                ],
+                hovertemplate="%{text}<extra></extra>",
+            )
+        )
+        mean = _mean(one.at(rate))
+        figure.add_trace(
+            go.Scatter(
+                x=[mean],
+                y=[_row(one)],
+                mode="markers",
+                meta={"series": one.key},
+                marker={"symbol": "line-ns", "size": 26, "line": {"width": 2, "color": theme.INK}},
+                hovertemplate=f"mean {numbers.number(mean)}<extra></extra>",
+            )
+        )
+    figure.update_layout(
+        theme.layout(height_px=_height_px(series)),
+        xaxis=theme.axis("requests in a batch or step (dot: share, bar: mean)", range=[0, largest * 1.08]),
+        yaxis=_rows_axis(series),
+    )
+    lines = [f"{one.name}: mean {numbers.number(_mean(one.at(rate)))}." for one in series]
+    return Chart(
+        figure=figure, title="Sizes", summary=f"Batch sizes at {numbers.rate(rate)}. {' '.join(lines)}"
+    )
+
+
+def _triggers_chart(series: Sequence[Series], rate: float) -> Chart:
+    figure = go.Figure()
+    shares = {one.key: _shares(_triggers(one.at(rate))) for one in series}
+    names = [name for name in theme.TRIGGERS if any(name in of for of in shares.values())]
+    for name in names:
+        values = [100 * shares[one.key].get(name, 0) for one in series]
+        figure.add_trace(
+            go.Bar(
+                x=values,
+                y=[_row(one) for one in series],
+                orientation="h",
+                name=name,
+                marker={"color": theme.TRIGGERS[name]},
+                text=[f"{name} {value:.0f} %" if value >= 15 else "" for value in values],
+                textposition="inside",
+                insidetextanchor="middle",
+                textangle=0,
+                textfont={"color": theme.PAPER},
+                hovertemplate=f"{name}, {escape(_TRIGGERS[name])}: %{{x:.1f}} %<extra>%{{y}}</extra>",
+            )
+        )
+    for one in series:
+        if not shares[one.key]:
+            figure.add_annotation(
+                x=2,
+                y=_row(one),
+                text="engine steps: no trigger",
+                showarrow=False,
+                xanchor="left",
+                font={"color": theme.MUTED, "size": 12},
+            )
+    figure.update_layout(
+        theme.layout(height_px=_height_px(series), legend=bool(names)),
+        barmode="stack",
+        bargap=0.35,
+        xaxis=theme.axis("share of batches by trigger (%)", range=[0, 100]),
+        yaxis=_rows_axis(series),
+    )
+    lines = [
+        f"{one.name}: "
+        + (", ".join(f"{name} {100 * share:.0f} %" for name, share in shares[one.key].items()) or "none")
+        + "."
+        for one in series
+    ]
+    return Chart(
+        figure=figure, title="Triggers", summary=f"Triggers at {numbers.rate(rate)}. {' '.join(lines)}"
+    )
+
+
+def _row(one: Series) -> str:
+    return f"{escape(one.setting)}<br>{escape(one.place)}"
+
+
+def _rows_axis(series: Sequence[Series]) -> dict[str, object]:
+    return theme.axis(
+        "",
+        type="category",
+        categoryorder="array",
+        categoryarray=[_row(one) for one in reversed(series)],
+        range=[-0.6, len(series) - 0.4],
+        tickfont={"size": 11},
+    )
+
+
+def _height_px(series: Sequence[Series]) -> int:
+    return 130 + 46 * len(series)
+
+
+def _sizes(cell: CellSummary | None) -> Counter[int]:
+    sizes: Counter[int] = Counter()
+    for trial in cell.trials if cell else ():
+        sizes.update({int(size): count for size, count in trial.batch_sizes.items()})
+    return Counter(dict(sorted(sizes.items())))
+
+
+def _triggers(cell: CellSummary | None) -> Counter[str]:
+    triggers: Counter[str] = Counter()
+    for trial in cell.trials if cell else ():
+        triggers.update(trial.triggers)
+    return triggers
+
+
+def _shares(counts: Counter[str]) -> dict[str, float]:
+    total = counts.total()
+    return {name: count / total for name, count in counts.items() if count} if total else {}
+
+
+def _mean(cell: CellSummary | None) -> float | None:
+    sizes = _sizes(cell)
+    return sum(size * count for size, count in sizes.items()) / sizes.total() if sizes else None
+
+
+def _table(series: Sequence[Series]) -> Table:
+    rows = []
+    for one in series:
+        for cell in one.cells:
+            sizes, triggers = _sizes(cell), _triggers(cell)
+            rows.append(
+                (
+                    one.setting,
+                    one.place,
+                    numbers.rate(cell.rate),
+                    f"{sizes.total():,}",
+                    numbers.number(_mean(cell)),
+                    f"{min(sizes)} to {max(sizes)}" if sizes else numbers.NOTHING,
+                    ", ".join(f"{name} {count}" for name, count in triggers.items()) or numbers.NOTHING,
+                    numbers.number(cell.mean("padding_waste")),
+                    numbers.number(cell.mean("lockstep_waste")),
+                )
+            )
+    columns = (
+        "strategy",
+        "backend",
+        "rate",
+        "batches or steps",
+        "mean size",
+        "sizes",
+        "triggers",
+        "padding waste",
+        "lockstep waste",
+    )
+    return Table(columns=columns, rows=tuple(rows))

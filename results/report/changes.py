@@ -1,0 +1,200 @@
+"""The paired change against arrival rate: how many times the base each other setting has, with interval.
+
+Each change pairs the repeats by seed and so is far surer than two curves side by side. Shown are changes
+of strategy on one backend, and of the backend with one strategy; both at once is what the split is for.
+"""
+
+from collections.abc import Sequence
+from html import escape
+
+import plotly.graph_objects as go
+
+from results.findings import Change, Findings
+from results.report import curves, glossary, headlines, numbers, theme
+from results.report.panel import SEPARATOR, Absent, Chart, Choice, Control, Panel, Table, View
+from results.report.series import Series, rates_of, series_of, side_name, sides
+
+_READING = (
+    "A ratio on a logarithmic axis: half and double are equally far from no change. An interval that contains 1× "
+    "reads “no difference shown”. Hollow: one side was overloaded, so its latency describes the drain limit, not "
+    "the server; a throughput compared there stands."
+)
+_STATISTICS = ("p50", "p99")
+_DODGE = 1.035  # neighbours at one rate are drawn side by side
+_HEADING = "How much one strategy changes over another"
+
+
+def panel(findings: Findings) -> Panel | Absent:
+    """One view for each base that the others are compared with, and percentile."""
+    series = series_of(findings)
+    statistics = [s for s in _STATISTICS if any(c.metric.endswith(f"_{s}") for c in findings.changes)] or [
+        "p50"
+    ]
+    by_base = {base.key: (base, _against(base, findings.changes)) for base in _bases(series)}
+    bases = [(base, changes) for base, changes in by_base.values() if changes]
+    if not bases:
+        reason = "No two strategies have finished the same repeat at the same rate yet."
+        return Absent(name="changes", heading=_HEADING, reason=reason)
+    views = {
+        f"{number}{SEPARATOR}{statistic}": View(
+            heading=_heading(base, changes),
+            charts=tuple(
+                _chart(base, changes, metric, series) for metric in _metrics(findings.changes, statistic)
+            ),
+            note=_note(changes),
+        )
+        for number, (base, changes) in enumerate(bases)
+        for statistic in statistics
+    }
+    choices = tuple(Choice(value=str(number), label=base.name) for number, (base, _) in enumerate(bases))
+    return Panel(
+        name="changes",
+        controls=(
+            Control(name="compared with", choices=choices),
+            Control(name="percentile", choices=tuple(Choice(value=s, label=s) for s in statistics)),
+        ),
+        views=views,
+        table=_table(findings.changes),
+        notes=(_READING,),
+    )
+
+
+def _bases(series: Sequence[Series]) -> list[Series]:
+    """Order the bases: naive on the backend with most strategies comes first."""
+    many = {place: sum(one.place == place for one in series) for place in {one.place for one in series}}
+    return sorted(series, key=lambda one: (one.strategy != "naive", -many[one.place]))
+
+
+def _metrics(changes: Sequence[Change], statistic: str) -> list[str]:
+    """Give the metrics to draw: all that have no percentile, and the others at this one."""
+    present = list(dict.fromkeys(change.metric for change in changes))
+    return [name for name in present if glossary.metric_of(name)[1] in ("", statistic)]
+
+
+def _against(base: Series, changes: Sequence[Change]) -> list[Change]:
+    """Give the changes that involve the base, all seen from it."""
+    seen = [
+        change if change.base == base.key else headlines.flipped(change)
+        for change in changes
+        if base.key in (change.base, change.other)
+    ]
+    return [change for change in seen if _is_pure(change)]
+
+
+def _is_pure(change: Change) -> bool:
+    base, other = sides(change.base), sides(change.other)
+    return base[0] == other[0] or base[1] == other[1]
+
+
+def _chart(base: Series, changes: Sequence[Change], metric: str, series: Sequence[Series]) -> Chart:
+    figure = go.Figure()
+    found = {one.key: one for one in series}
+    of_metric = [change for change in changes if change.metric == metric and change.other in found]
+    others = list(dict.fromkeys(change.other for change in of_metric))
+    for position, other in enumerate(others):
+        points = sorted((c for c in of_metric if c.other == other), key=lambda change: change.rate)
+        shift = _DODGE ** (position - (len(others) - 1) / 2)
+        figure.add_trace(_line(found[other], points, shift))
+    rates = rates_of(series)
+    figure.add_hline(y=1, line={"color": theme.INK, "width": 1.2})
+    values = [v for c in of_metric for v in (c.ratio, c.low, c.high) if v is not None and v > 0] or [1.0]
+    low, high = min(*values, 1 / 1.3), max(*values, 1.3)
+    figure.update_layout(
+        theme.layout(height_px=300),
+        xaxis=curves.rate_axis(rates),
+        yaxis=curves.log_axis("times the base", [low, high], numbers.ratio),
+    )
+    better = glossary.metric_of(metric)[0].better
+    title = f"{headlines.capital(glossary.label(metric))} ({better} is better)"
+    return Chart(figure=figure, title=title, summary=_summary(base, of_metric, title))
+
+
+def _line(one: Series, points: Sequence[Change], shift: float) -> go.Scatter:
+    colour = one.style.colour
+    return go.Scatter(
+        x=[change.rate * shift for change in points],
+        y=[change.ratio for change in points],
+        mode="lines+markers",
+        name=escape(one.name),
+        meta={"series": one.key},
+        line={"color": colour, "dash": one.style.dash, "width": 1.5},
+        marker={
+            "color": colour,
+            "size": 9,
+            "symbol": [curves.symbol(one, overloaded=change.censored) for change in points],
+            "line": {"width": 2, "color": colour},
+        },
+        error_y={
+            "array": [0 if c.high is None else c.high - c.ratio for c in points],
+            "arrayminus": [0 if c.low is None else c.ratio - c.low for c in points],
+            "color": colour,
+            "thickness": 1.5,
+            "width": 4,
+        },
+        text=[_hover(change) for change in points],
+        hovertemplate="%{text}<extra></extra>",
+    )
+
+
+def _hover(change: Change) -> str:
+    lines = [
+        f"<b>{escape(side_name(change.other))}</b>",
+        f"compared with {escape(side_name(change.base))}",
+        f"{glossary.label(change.metric)} at {numbers.rate(change.rate)}: <b>{in_words(change)}</b>",
+    ]
+    if change.censored and glossary.metric_of(change.metric)[0].unit == "s":
+        lines.append("a side was overloaded: its latency describes the drain limit")
+    return "<br>".join(lines)
+
+
+def in_words(change: Change) -> str:
+    """Give ratio, interval and, where the interval contains 1, that no difference is shown."""
+    text = f"{numbers.ratio(change.ratio)} {headlines.interval(change)}"
+    return f"{text}: no difference shown" if change.low is not None and not change.shown else text
+
+
+def _heading(base: Series, changes: Sequence[Change]) -> str:
+    of_throughput = [c for c in changes if c.metric == headlines.THROUGHPUT]
+    rate = max((change.rate for change in of_throughput), default=None)
+    same_place = headlines.on_one_backend(of_throughput) or of_throughput
+    best = headlines.strongest([change for change in same_place if change.rate == rate])
+    if best is None:
+        return _HEADING
+    if best.low is not None and not best.shown:
+        return f"Compared with {base.name}: no difference in tokens/s shown at {numbers.rate(best.rate)}"
+    backend, setting = sides(best.other)
+    name = setting if backend == base.backend else side_name(best.other)
+    return (
+        f"Compared with {base.name}: {name} has {numbers.ratio(best.ratio)} {headlines.interval(best)} "
+        f"the tokens/s at {numbers.rate(best.rate)}"
+    )
+
+
+def _note(changes: Sequence[Change]) -> str:
+    if all(change.low is None for change in changes):
+        return "Fewer than three repeats so far: no intervals, so nothing here is shown to differ yet."
+    return "Bars: 95 % intervals of the paired change."
+
+
+def _summary(base: Series, changes: Sequence[Change], title: str) -> str:
+    points = "; ".join(f"{side_name(c.other)} at {numbers.rate(c.rate)} {in_words(c)}" for c in changes)
+    return f"{title}, times that of {base.name}. {points or 'Nothing to compare.'}"
+
+
+def _table(changes: Sequence[Change]) -> Table:
+    rows = [
+        (
+            glossary.label(change.metric),
+            numbers.rate(change.rate),
+            side_name(change.base),
+            side_name(change.other),
+            numbers.ratio(change.ratio),
+            numbers.NOTHING if change.low is None else numbers.ratio(change.low),
+            numbers.NOTHING if change.high is None else numbers.ratio(change.high),
+            str(change.pairs),
+            "yes" if change.censored else "",
+        )
+        for change in changes
+    ]
+    columns = ("metric", "rate", "base", "other", "ratio", "low", "high", "pairs", "a side overloaded")
+    return Table(columns=columns, rows=tuple(rows))

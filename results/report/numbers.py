@@ -1,0 +1,50 @@
+"""Numbers as a reader wants them: three figures at most, and the unit beside them."""
+
+import math
+
+NOTHING = "–"  # an unknown value, or one that does not exist
+
+
+def number(value: float | None) -> str:
+    """Give about three significant figures: 0.0123, 1.23, 12.3, 1,230."""
+    if value is None or not math.isfinite(value):
+        return NOTHING
+    if value == 0:
+        return "0"
+    digits = max(0, 2 - math.floor(math.log10(abs(value))))
+    rounded = round(value, digits)
+    text = f"{rounded:,.{digits}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def duration(seconds: float | None) -> str:
+    """Give seconds, or milliseconds below one second."""
+    if seconds is None or not math.isfinite(seconds):
+        return NOTHING
+    if seconds != 0 and abs(seconds) < 1:
+        return f"{number(1000 * seconds)} ms"
+    return f"{number(seconds)} s"
+
+
+def ratio(value: float | None) -> str:
+    """Give a ratio, 3.2×; below 1 with enough figures to tell 0.95 from 0.951."""
+    return NOTHING if value is None else f"{number(value)}×"
+
+
+def rate(value: float) -> str:
+    """Give an arrival rate, 2.5 req/s."""
+    return f"{number(value)} req/s"
+
+
+def size(value_bytes: int | None) -> str:
+    """Give bytes in GiB, or MiB below one GiB."""
+    if value_bytes is None:
+        return NOTHING
+    if value_bytes >= 2**30:
+        return f"{number(value_bytes / 2**30)} GiB"
+    return f"{number(value_bytes / 2**20)} MiB"
+
+
+def count(value: int, noun: str) -> str:
+    """Give a count with its noun: 1 trial, 2 trials."""
+    return f"{value:,} {noun}" if value == 1 else f"{value:,} {noun}s"

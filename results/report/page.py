@@ -1,0 +1,84 @@
+"""The page about one sweep: one HTML file that opens offline, with Plotly's script inside it once.
+
+Everything that comes from data is escaped: by the template in HTML, by `html.escape` in Plotly's texts,
+and in the embedded JSON by writing "<" as \\u003c. A content security policy in the page forbids it to
+load anything at all.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+from plotly.offline import get_plotlyjs
+
+from results.findings import Findings
+from results.report import batches, changes, curves, glossary, splits, theme
+from results.report.answer import answer
+from results.report.panel import Absent, Panel
+from results.report.series import series_of
+from results.report.setup import setup
+from results.report.trust import trust
+from results.store import Store
+
+_HERE = Path(__file__).parent
+
+
+def write_page(findings: Findings, store: Store, path: str | os.PathLike[str]) -> None:
+    """Write the page beside `path`, then move it there: a reader sees the old page or the new one."""
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_name(f"{target.name}.tmp")
+    temporary.write_text(render(findings, store), encoding="utf-8")
+    temporary.replace(target)
+
+
+def render(findings: Findings, store: Store) -> str:
+    """Give the page as HTML."""
+    environment = Environment(
+        loader=FileSystemLoader(_HERE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    panels = _panels(findings)
+    return environment.get_template("page.html.j2").render(
+        title=f"{findings.sweep.get('name', 'sweep')} · batchyard",
+        sweep=findings.sweep.get("name", "sweep"),
+        answer=answer(findings),
+        panels=panels,
+        marks=curves.MARKS,
+        series=series_of(findings),
+        dark=theme.DARK,
+        metrics=glossary.EXPLAINED,
+        trust=trust(findings, store),
+        setup=setup(findings),
+        data=_embedded({name: p.specification() for name, p in panels.items() if isinstance(p, Panel)}),
+        colours=_embedded(theme.DARK),
+        plotly=Markup(get_plotlyjs()),
+        style=Markup((_HERE / "style.css").read_text(encoding="utf-8")),
+        script=Markup((_HERE / "page.js").read_text(encoding="utf-8")),
+    )
+
+
+def _panels(findings: Findings) -> dict[str, Panel | Absent]:
+    made = (
+        curves.throughput(findings),
+        curves.latency(findings),
+        curves.tradeoff(findings),
+        changes.panel(findings),
+        splits.panel(findings),
+        batches.panel(findings),
+    )
+    return {panel.name: panel for panel in made}
+
+
+def _embedded(value: Mapping[str, Any]) -> Markup:
+    """Give JSON that can stand in a script element: it cannot close it."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    escaped = text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+    return Markup(escaped.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"))

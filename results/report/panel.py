@@ -1,0 +1,97 @@
+"""A panel: a heading that states a finding, charts, the controls that change them, and the data as a table."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import plotly.graph_objects as go
+
+SEPARATOR = "|"  # between the values of the controls in a view's key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """One position of a control; `title` explains it when the pointer rests on it."""
+
+    value: str
+    label: str
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Control:
+    """One list to choose from."""
+
+    name: str
+    choices: tuple[Choice, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """One figure; `summary` says in words what it shows, `title` names it where a panel has several."""
+
+    figure: go.Figure
+    summary: str
+    title: str = ""
+
+    def specification(self) -> dict[str, Any]:
+        """Give what the page's script draws."""
+        spec: dict[str, Any] = json.loads(self.figure.to_json())
+        return {"data": spec["data"], "layout": spec["layout"], "summary": self.summary, "title": self.title}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """What a panel shows at one position of its controls. `note` is a sentence below the charts."""
+
+    heading: str
+    charts: tuple[Chart, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Data in rows of text."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Panel:
+    """Views by key: the values of the controls in order, joined by `SEPARATOR`.
+
+    Every combination of choices has a view and all views have as many charts; the first choices are shown.
+    """
+
+    name: str
+    controls: tuple[Control, ...]
+    views: Mapping[str, View]
+    table: Table
+    notes: tuple[str, ...] = ()
+
+    @property
+    def first(self) -> View:
+        """The view that is shown when the page opens."""
+        return self.views[SEPARATOR.join(control.choices[0].value for control in self.controls)]
+
+    def specification(self) -> dict[str, Any]:
+        """Give all views for the page's script."""
+        return {
+            key: {
+                "heading": view.heading,
+                "note": view.note,
+                "charts": [chart.specification() for chart in view.charts],
+            }
+            for key, view in self.views.items()
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Absent:
+    """A panel that cannot be drawn, and why: the page says so instead of showing an empty figure."""
+
+    name: str
+    heading: str
+    reason: str

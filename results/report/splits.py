@@ -1,0 +1,169 @@
+"""The split of a total gain into policy and engine: total = policy × engine, exactly, in log ratios."""
+
+import math
+from collections.abc import Sequence
+from html import escape
+
+import plotly.graph_objects as go
+
+from results.findings import Change, Findings, Split
+from results.report import changes, glossary, numbers, theme
+from results.report.panel import SEPARATOR, Absent, Chart, Choice, Control, Panel, Table, View
+from results.report.series import side_name
+
+_HEADING = "How much is the strategy, how much the engine"
+_READING = (
+    "Policy: the strategy changed, on the engine arrived at. Engine: the backend changed, under the strategy begun "
+    "with. The two multiply to the total exactly, so on this logarithmic axis their bars add up."
+)
+_PARTS = (("policy", theme.POLICY), ("engine", theme.ENGINE))
+
+
+def panel(findings: Findings) -> Panel | Absent:
+    """One view for each pair of deployments and metric."""
+    splits = [split for split in findings.splits if min(split.total.ratio, split.policy.ratio) > 0]
+    if not splits:
+        return Absent(
+            name="splits",
+            heading=_HEADING,
+            reason="To split a gain, one strategy has to have run on two backends at one rate, and the other on "
+            "one of them. No such cells have finished.",
+        )
+    pairs = list(dict.fromkeys((split.total.base, split.total.other) for split in splits))
+    metrics = list(dict.fromkeys(split.metric for split in splits))
+    views = {}
+    for number, pair in enumerate(pairs):
+        for metric in metrics:
+            chosen = [s for s in splits if (s.total.base, s.total.other) == pair and s.metric == metric]
+            views[f"{number}{SEPARATOR}{metric}"] = _view(sorted(chosen, key=lambda one: one.rate), metric)
+    pair_choices = tuple(
+        Choice(value=str(number), label=f"{side_name(base)} → {side_name(other)}")
+        for number, (base, other) in enumerate(pairs)
+    )
+    metric_choices = tuple(Choice(value=m, label=glossary.label(m)) for m in metrics)
+    return Panel(
+        name="splits",
+        controls=(
+            Control(name="from → to", choices=pair_choices),
+            Control(name="metric", choices=metric_choices),
+        ),
+        views=views,
+        table=_table(splits),
+        notes=(_READING,),
+    )
+
+
+def _view(splits: Sequence[Split], metric: str) -> View:
+    label = glossary.label(metric)
+    if not splits:
+        return View(heading=f"No split of {label} for these two", charts=(_chart([], label),))
+    last = splits[-1]
+    heading = (
+        f"At {numbers.rate(last.rate)}, {numbers.ratio(last.total.ratio)} the {label} = "
+        f"{numbers.ratio(last.policy.ratio)} from policy · {numbers.ratio(last.engine.ratio)} from the engine"
+    )
+    note = ""
+    if any(split.total.censored for split in splits) and glossary.metric_of(metric)[0].unit == "s":
+        note = "At some rates a side was overloaded: its latency describes the drain limit (marked *)."
+    return View(heading=heading, charts=(_chart(splits, label),), note=note)
+
+
+def _chart(splits: Sequence[Split], label: str) -> Chart:
+    figure = go.Figure()
+    names = [f"{numbers.rate(s.rate)}{' *' if s.total.censored else ''}" for s in splits]
+    for part, colour in _PARTS:
+        parts: list[Change] = [getattr(split, part) for split in splits]
+        figure.add_trace(
+            go.Bar(
+                y=names,
+                x=[math.log2(change.ratio) for change in parts],
+                name=part,
+                orientation="h",
+                marker={"color": colour},
+                text=[f"{part} {numbers.ratio(change.ratio)}" for change in parts],
+                textposition="inside",
+                insidetextanchor="middle",
+                textfont={"color": theme.PAPER},
+                hovertext=[_hover(part, change) for change in parts],
+                hovertemplate="%{hovertext}<extra></extra>",
+            )
+        )
+    totals = [split.total for split in splits]
+    figure.add_trace(_total(names, totals))
+    bounds = [v for t in totals for v in (t.ratio, t.low, t.high) if v]
+    stacked = [
+        math.prod(r for r in (s.policy.ratio, s.engine.ratio) if (r > 1) == up)
+        for s in splits
+        for up in (True, False)
+    ]
+    reach = [*bounds, *stacked, 1 / 1.5, 1.5]
+    ticks = theme.log_ticks(reach)
+    figure.update_layout(
+        theme.layout(legend=True, height_px=150 + 52 * max(1, len(splits))),
+        barmode="relative",
+        bargap=0.35,
+        xaxis=theme.axis(
+            f"times the {label}",
+            tickvals=[math.log2(tick) for tick in ticks],
+            ticktext=[numbers.ratio(tick) for tick in ticks],
+            range=[math.log2(min(reach) / 1.1), math.log2(max(reach) * 1.1)],
+        ),
+        yaxis=theme.axis("", autorange="reversed", type="category"),
+    )
+    figure.add_vline(x=0, line={"color": theme.INK, "width": 1.2})
+    return Chart(figure=figure, summary=_summary(splits, label))
+
+
+def _total(names: Sequence[str], totals: Sequence[Change]) -> go.Scatter:
+    logs = [math.log2(change.ratio) for change in totals]
+    return go.Scatter(
+        y=list(names),
+        x=logs,
+        mode="markers",
+        name="total",
+        marker={
+            "color": theme.INK,
+            "symbol": "diamond",
+            "size": 11,
+            "line": {"color": theme.PAPER, "width": 1.5},
+        },
+        error_x={
+            "array": [math.log2(c.high) - x if c.high else 0 for c, x in zip(totals, logs, strict=True)],
+            "arrayminus": [x - math.log2(c.low) if c.low else 0 for c, x in zip(totals, logs, strict=True)],
+            "color": theme.INK,
+        },
+        hovertext=[_hover("total", change) for change in totals],
+        hovertemplate="%{hovertext}<extra></extra>",
+    )
+
+
+def _hover(part: str, change: Change) -> str:
+    return (
+        f"<b>{part}: {changes.in_words(change)}</b><br>{escape(side_name(change.base))} → "
+        f"{escape(side_name(change.other))}"
+    )
+
+
+def _summary(splits: Sequence[Split], label: str) -> str:
+    lines = [
+        f"At {numbers.rate(s.rate)} total {changes.in_words(s.total)} = policy {numbers.ratio(s.policy.ratio)} "
+        f"times engine {numbers.ratio(s.engine.ratio)}."
+        for s in splits
+    ]
+    return f"Split of the change in {label}. {' '.join(lines) or 'Nothing measured.'}"
+
+
+def _table(splits: Sequence[Split]) -> Table:
+    rows = [
+        (
+            glossary.label(split.metric),
+            numbers.rate(split.rate),
+            side_name(split.total.base),
+            side_name(split.total.other),
+            changes.in_words(split.total),
+            changes.in_words(split.policy),
+            changes.in_words(split.engine),
+        )
+        for split in splits
+    ]
+    return Table(columns=("metric", "rate", "from", "to", "total", "policy", "engine"), rows=tuple(rows))

@@ -1,0 +1,150 @@
+"""How the page looks: colours, dashes, markers, and the layout that all figures share.
+
+Colour says the strategy's family, everywhere on the page and nothing else; marker and lightness tell the
+settings of one family apart; the dash of a line says the backend. The hues are from Okabe and Ito's
+colour-blind-safe palette (Color Universal Design, 2008). Every colour has a twin for a dark background:
+the page swaps them when the reader prefers dark, so figures are built once, in the light ones.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+# family → (light, dark) per setting, the plainest first
+_FAMILIES: dict[str, tuple[tuple[str, str], ...]] = {
+    "naive": (("#c4520a", "#f08a4b"), ("#e08a50", "#f8b58c"), ("#8f3a04", "#d9702f")),
+    "dynamic": (("#0067a8", "#56aeea"), ("#4f9bd0", "#9fd2f6"), ("#003f6b", "#2f8fd4")),
+    "continuous": (("#007f5c", "#35c79b"), ("#47a98b", "#8fe3c6"), ("#00523b", "#1aa87d")),
+}
+_OTHERS: tuple[tuple[str, str], ...] = (
+    ("#a0457f", "#e08fc2"),
+    ("#c27fa9", "#efb9da"),
+    ("#702a57", "#c9679f"),
+)
+_SYMBOLS: dict[str, tuple[str, ...]] = {
+    "naive": ("square", "cross", "pentagon"),
+    "dynamic": ("circle", "diamond", "hexagon"),
+    "continuous": ("triangle-up", "star", "triangle-down"),
+}
+_OTHER_SYMBOLS = ("x", "bowtie", "hourglass")
+_DASHES: dict[str, str] = {
+    "vllm": "solid",
+    "huggingface": "dash",
+    "huggingface-continuous": "dot",
+    "simulated": "dashdot",
+}
+
+INK = "#1d2530"
+MUTED = "#5c6673"
+GRID = "#dfe3e8"
+PAPER = "#ffffff"
+POLICY = "#7a5195"
+ENGINE = "#6b7682"
+TRIGGERS: dict[str, str] = {
+    "size": "#4f5b6a",
+    "age": "#d39b00",
+    "memory": "#9b3f8c",
+    "flush": "#b4bbc4",
+    "join": "#8a7550",
+}
+_NEUTRALS: dict[str, str] = {
+    INK: "#e8ecf1",
+    MUTED: "#a3adba",
+    GRID: "#343c47",
+    PAPER: "#181d24",
+    POLICY: "#b795d0",
+    ENGINE: "#a3adb8",
+    "#4f5b6a": "#93a1b3",
+    "#d39b00": "#e3b341",
+    "#9b3f8c": "#d583c8",
+    "#b4bbc4": "#59626e",
+    "#8a7550": "#c0a877",
+}
+DARK: dict[str, str] = _NEUTRALS | {
+    light: dark for shades in (*_FAMILIES.values(), _OTHERS) for light, dark in shades
+}
+"""Every colour used in a figure → its twin on a dark background."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Style:
+    """How one strategy setting on one backend is drawn."""
+
+    colour: str
+    dash: str
+    symbol: str
+
+
+def style(family: str, backend: str, position: int) -> Style:
+    """Give the style of the family's setting number `position` (from 0) on a backend."""
+    shades = _FAMILIES.get(family, _OTHERS)
+    symbols = _SYMBOLS.get(family, _OTHER_SYMBOLS)
+    return Style(
+        colour=shades[position % len(shades)][0],
+        dash=_DASHES.get(backend, "longdash"),
+        symbol=symbols[position % len(symbols)],
+    )
+
+
+def axis(title: str, **settings: Any) -> dict[str, Any]:
+    """Give an axis with its unit in the title."""
+    plain = {
+        "title": {"text": title, "standoff": 8},
+        "gridcolor": GRID,
+        "linecolor": MUTED,
+        "zeroline": False,
+        "ticks": "outside",
+        "tickcolor": GRID,
+        "automargin": True,
+        "showline": True,
+    }
+    return plain | settings
+
+
+def layout(*, height_px: int, legend: bool = False, **settings: Any) -> dict[str, Any]:
+    """Give the layout that all figures share. The page has a legend of its own for the series."""
+    shared = {
+        "template": None,
+        "height": height_px,
+        "paper_bgcolor": PAPER,
+        "plot_bgcolor": PAPER,
+        "font": {
+            "family": "system-ui, -apple-system, Segoe UI, Roboto, sans-serif",
+            "size": 13,
+            "color": INK,
+        },
+        "margin": {"l": 60, "r": 16, "t": 30, "b": 56},
+        "hovermode": "closest",
+        "hoverlabel": {
+            "bgcolor": PAPER,
+            "bordercolor": MUTED,
+            "font": {"color": INK, "size": 13},
+            "align": "left",
+        },
+        "showlegend": legend,
+        "legend": {
+            "orientation": "h",
+            "yref": "container",
+            "y": 0,
+            "yanchor": "bottom",
+            "x": 0,
+            "xanchor": "left",
+            "font": {"size": 12},
+        },
+    }
+    return shared | settings
+
+
+def log_ticks(values: Sequence[float], steps: Sequence[float] = (1, 2, 5)) -> list[float]:
+    """Give round tick values that cover positive `values` on a logarithmic axis, at most about ten."""
+    low, high = min(values), max(values)
+    for chosen in (tuple(steps), (1, 3), (1,)):
+        ticks = [
+            float(f"{step}e{exponent}")
+            for exponent in range(-9, 10)
+            for step in chosen
+            if low / 1.5 <= float(f"{step}e{exponent}") <= high * 1.5
+        ]
+        if len(ticks) <= 10:
+            break
+    return ticks

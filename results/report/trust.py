@@ -1,0 +1,142 @@
+"""How far the numbers can be trusted: verdicts, failures, clocks, client lag and memory, trial by trial."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from results.findings import Findings, TrialSummary, Verdict
+from results.report import glossary, numbers
+from results.report.series import backend_name
+from results.store import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialRow:
+    """One trial as text, with its verdicts."""
+
+    cells: tuple[str, ...]
+    verdicts: tuple[Verdict, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureRow:
+    """Attempts or requests that failed for one cause, with the first error in full."""
+
+    what: str
+    cause: str
+    count: int
+    example: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trust:
+    """The section on trust."""
+
+    heading: str
+    columns: tuple[str, ...]
+    rows: tuple[TrialRow, ...]
+    verdicts: tuple[tuple[str, int, str], ...]  # name, trials, what it means
+    failures: tuple[FailureRow, ...]
+    memory: tuple[tuple[str, str], ...]  # kind, what it means
+    problems: tuple[str, ...]
+    drain: str
+
+
+def trust(findings: Findings, store: Store) -> Trust:
+    """Give the section; reads the store's request rows only for the causes of failed requests."""
+    counts = Counter(verdict.name for trial in findings.trials for verdict in trial.verdicts)
+    kinds = list(dict.fromkeys(trial.trial.memory_kind for trial in findings.trials))
+    return Trust(
+        heading=_heading(findings.trials),
+        columns=_COLUMNS,
+        rows=tuple(_row(trial) for trial in findings.trials),
+        verdicts=tuple((name, n, glossary.VERDICTS.get(name, "")) for name, n in counts.most_common()),
+        failures=(*_attempts(findings), *_requests(store)),
+        memory=tuple((kind, glossary.MEMORY.get(kind, "")) for kind in kinds),
+        problems=tuple(store.problems),
+        drain=_drain(findings.trials),
+    )
+
+
+_COLUMNS = (
+    "strategy",
+    "backend",
+    "rate",
+    "repeat",
+    "requests",
+    "clock offset",
+    "drift",
+    "dispatch lag p99",
+    "step probe",
+    "peak memory",
+)
+
+
+def _heading(trials: Sequence[TrialSummary]) -> str:
+    if not trials:
+        return "No trial to judge yet"
+    marked = sum(bool(trial.verdicts) for trial in trials)
+    if not marked:
+        return (
+            f"No reservations about {'the one trial' if len(trials) == 1 else f'any of {len(trials)} trials'}"
+        )
+    return f"{marked:,} of {numbers.count(len(trials), 'trial')} {'has' if marked == 1 else 'have'} a reservation"
+
+
+def _row(summary: TrialSummary) -> TrialRow:
+    trial, clock = summary.trial, summary.trial.clock
+    drift = numbers.NOTHING if clock.drift_s is None else numbers.duration(clock.drift_s)
+    memory = numbers.size(trial.memory_bytes)
+    return TrialRow(
+        cells=(
+            trial.setting,
+            backend_name(trial.backend),
+            numbers.rate(trial.rate),
+            str(trial.repeat),
+            f"{trial.planned_requests:,}",
+            f"{numbers.duration(clock.offset_s)} ± {numbers.duration(clock.uncertainty_s)}",
+            drift,
+            numbers.duration(summary.metrics.get("dispatch_lag_s_p99")),
+            numbers.duration(trial.step_probe_s),
+            memory if trial.memory_bytes is None else f"{memory} {trial.memory_kind}",
+        ),
+        verdicts=summary.verdicts,
+    )
+
+
+def _attempts(findings: Findings) -> list[FailureRow]:
+    by_cause: dict[str, list[str]] = {}
+    for failure in findings.failures:
+        by_cause.setdefault(failure.cause, []).append(failure.error)
+    return [
+        FailureRow(what="attempts", cause=cause, count=len(errors), example=errors[0])
+        for cause, errors in sorted(by_cause.items())
+    ]
+
+
+def _requests(store: Store) -> list[FailureRow]:
+    """Count requests that did not finish, by status and cause."""
+    table = store.requests(columns=("status", "cause", "error"))
+    found: dict[tuple[str, str], list[str]] = {}
+    for row in table.to_pylist():
+        if row["status"] != "finished":
+            found.setdefault((row["status"], row["cause"] or "no cause"), []).append(row["error"] or "")
+    return [
+        FailureRow(what=f"requests {status}", cause=cause, count=len(errors), example=errors[0])
+        for (status, cause), errors in sorted(found.items())
+    ]
+
+
+def _drain(trials: Sequence[TrialSummary]) -> str:
+    if not trials:
+        return ""
+    limits = sorted({trial.trial.drain_limit_s for trial in trials})
+    span = numbers.duration(limits[0])
+    if len(limits) > 1:
+        span += f" to {numbers.duration(limits[-1])}"
+    cut = sum(trial.trial.cut_off for trial in trials)
+    return (
+        f"After the last arrival a trial drains for at most {span}; what is still running then is cut off and "
+        f"counted as unfinished ({cut:,} of {numbers.count(len(trials), 'trial')} reached that limit). So the latency "
+        "of an overloaded trial tells how long the trial was, not how quick the server is."
+    )
