@@ -1,6 +1,7 @@
 """pydantic's validation errors as one-line problems: what must hold, what was given, the nearest right key."""
 
 import difflib
+import re
 import typing
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -36,7 +37,7 @@ def problems(exc: ValidationError, model: type[BaseModel], values: Any, base: Lo
     found += [
         Problem((*base, *location), _text(error, location))
         for error, location in errors
-        if error["type"] != "extra_forbidden" and location not in unknown
+        if error["type"] != "extra_forbidden" and location not in unknown and not _is_echo(error, errors)
     ]
     return list(dict.fromkeys(found))
 
@@ -60,7 +61,7 @@ def unknown_name(given: object, allowed: Iterable[str]) -> str:
 def nearest(given: str, allowed: Iterable[str]) -> str | None:
     """The allowed word that `given` was probably meant to be."""
     allowed = list(allowed)
-    close = difflib.get_close_matches(given.lower(), allowed, n=1)
+    close = difflib.get_close_matches(given.lower(), allowed, n=1, cutoff=0.65)
     if close:
         return close[0]
     containing = [word for word in allowed if len(given) > 2 and given.lower() in word]
@@ -80,10 +81,12 @@ def _text(error: Mapping[str, Any], location: Location) -> str:
         return f"{key} {unknown_name(error['ctx']['tag'], names)}"
     if error["type"] == "union_tag_not_found":
         return f"must say {error['ctx']['discriminator'].strip(chr(39))}, got {given!r}"
+    if error["type"] == "too_short":
+        return f"must have at least {error['ctx']['min_length']} value, got {given!r}"
     message: str = error["msg"]
     if error["type"] == "value_error":
         return message.removeprefix("Value error, ")
-    text = TYPES.get(message, message.replace("Input should", "must"))
+    text = TYPES.get(message, re.sub(r"^\w+ should", "must", message))
     if error["type"] in ("int_type", "float_type", "int_from_float", "int_parsing", "float_parsing"):
         text = f"{TYPES.get(message, 'must be a whole number')}{_unit(location)}"
     return f"{text}, got {given!r}"
@@ -105,6 +108,13 @@ def _location(error: Mapping[str, Any], values: Any) -> Location:
             continue
         parts.append(part)
     return tuple(parts)
+
+
+def _is_echo(error: Mapping[str, Any], errors: Iterable[tuple[Mapping[str, Any], Location]]) -> bool:
+    """Whether a list is called too short only because an item of it is wrong."""
+    place = error["loc"]
+    below = (other["loc"][: len(place)] == place and len(other["loc"]) > len(place) for other, _ in errors)
+    return error["type"] == "too_short" and any(below)
 
 
 def _holds(values: Any, part: str | int) -> bool:

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
 from deployments.backends.registry import BACKENDS
-from deployments.models import PRESETS, Dtype, ModelSpec
+from deployments.models import PRESETS, Dtype, ModelSpec, resolve
 from experiments.complaints import nearest
 from experiments.complaints import problems as complaints
 from experiments.document import Document, Problem, read
@@ -92,8 +92,8 @@ class SweepConfig(Strict):
 
     @property
     def model_spec(self) -> ModelSpec | None:
-        """The model for the backends that load one."""
-        return ModelSpec(**self.model.model_dump()) if self.model else None
+        """The model for the backends that load one; a preset is spelt out, so that it stays the same one."""
+        return resolve(ModelSpec(**self.model.model_dump())) if self.model else None
 
     @property
     def settings(self) -> tuple[Setting, ...]:

@@ -35,17 +35,19 @@ class Document:
     lines: Mapping[Location, int] = field(default_factory=dict)
 
     def error(self, problems: Sequence[Problem]) -> ConfigError:
-        """One line per problem."""
-        return ConfigError("\n".join(self._line(problem) for problem in problems))
+        """One line per problem, in order of the document."""
+        placed = sorted(problems, key=lambda problem: self._line(problem.location) or 0)
+        return ConfigError("\n".join(self._text(problem) for problem in placed))
 
-    def _line(self, problem: Problem) -> str:
-        where = self.source
-        for length in range(len(problem.location), 0, -1):
-            if (line := self.lines.get(problem.location[:length])) is not None:
-                where = f"{self.source}:{line}"
-                break
-        path = key_path(problem.location)
+    def _text(self, problem: Problem) -> str:
+        line, path = self._line(problem.location), key_path(problem.location)
+        where = self.source if line is None else f"{self.source}:{line}"
         return f"{where}: {path}: {problem.text}" if path else f"{where}: {problem.text}"
+
+    def _line(self, location: Location) -> int | None:
+        """Of the value itself, or of what it should stand in."""
+        above = (location[:length] for length in range(len(location), 0, -1))
+        return next((self.lines[place] for place in above if place in self.lines), None)
 
 
 def key_path(location: Location) -> str:

@@ -58,7 +58,7 @@ class Grid:
 def expand(
     entries: Sequence[Axes], engines: Mapping[str, Mapping[str, Any]], model: ModelSpec | None
 ) -> Grid:
-    """All settings of the entries. Every problem is collected; settings are whole if there is none."""
+    """All settings of the entries, whole if there is no problem; one problem a place, the first."""
     grid = Grid()
     args = _engine_args(engines, grid.problems)
     first: dict[str, int] = {}  # setting → index of the entry that made it
@@ -69,17 +69,17 @@ def expand(
             grid.problems.append(Problem((*here, "strategy"), text))
             continue
         points = _points(entry, here, grid.problems)
-        for backend in entry.backends:
+        for position, backend in enumerate(entry.backends):
             if backend not in BACKENDS:
                 text = unknown_name(backend, BACKENDS)
-                grid.problems.append(Problem((*here, "backends"), text))
+                grid.problems.append(Problem((*here, "backends", position), text))
             elif backend in args:
                 for knobs in points:
                     setting = _setting(entry.strategy, knobs, backend, args[backend], model)
                     grid.problems += _mismatches(setting, args[backend], here)
                     grid.problems += _repetition(setting, index, first)
                     grid.settings.append(setting)
-    grid.problems = list(dict.fromkeys(grid.problems))
+    grid.problems = list({problem.location: problem for problem in reversed(grid.problems)}.values())
     return grid
 
 
@@ -108,7 +108,7 @@ def _points(entry: Axes, here: Location, problems: list[Problem]) -> list[dict[s
     for key in entry.knobs:
         if key not in knobs:
             text = unknown_key(key, ["strategy", "backends", *model.model_fields])
-            problems.append(Problem((*here, key), f"{entry.strategy}: {text}"))
+            problems.append(Problem((*here, key), f"{text} for {entry.strategy}"))
     axes = {key: value if isinstance(value, list) else [value] for key, value in knobs.items()}
     for key, values in axes.items():
         if not values:
@@ -166,7 +166,8 @@ def _mismatches(setting: Setting, args: EngineArgs, here: Location) -> list[Prob
 
 
 def _joinable_backends() -> str:
-    return "vllm, simulated with engine: iteration"
+    always = [name for name, entry in BACKENDS.items() if joinable(name, entry.args_type())]
+    return ", ".join([*always, "simulated with engine: iteration"])
 
 
 def _repetition(setting: Setting, index: int, first: dict[str, int]) -> list[Problem]:
