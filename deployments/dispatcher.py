@@ -60,6 +60,7 @@ class Dispatcher:
         self._joinable = joinable
         self._clean_batches_to_recover = clean_batches_to_recover
         self._clean_batches = 0
+        self._careful = False  # from running out of memory until the cap has recovered
         self._idle_since_s = -math.inf
         self._waiting: deque[Waiting] = deque()
         self._place: dict[str, int] = {}  # arrival number of each request that is waiting or running
@@ -106,10 +107,10 @@ class Dispatcher:
     def poll(self, now_s: float) -> list[Batch | Rejection]:
         """Ask the strategy until it answers Wait; what to launch and what to refuse, in order.
 
-        It is not asked while its last Wait holds, nor about an empty queue.
+        It is not asked while its last Wait holds, about an empty queue, or while there is no room.
         """
         decided: list[Batch | Rejection] = []
-        while self._waiting and not self._wait_holds(now_s):
+        while self._waiting and self._has_room() and not self._wait_holds(now_s):
             answer = self._strategy.decide(now_s, self._waiting, self._view())
             if isinstance(answer, Wait):
                 self._promise(answer, now_s)
@@ -135,7 +136,7 @@ class Dispatcher:
     def out_of_memory(self, batch_id: int, now_s: float) -> list[Waiting]:
         """A batch did not fit: lower the cap and put its requests back in their place in the queue.
 
-        cap ← max(1, ⌊min(cap, B) / 2⌋) for a batch of B. A request that was alone in its batch and in
+        cap ← max(1, ⌊min(cap, B) / 2⌋) for a batch of B; until it has recovered it bounds joining too. A request that was alone in its batch and in
         the engine fails instead: it is returned, and is forgotten here. Otherwise the list is empty.
         """
         batch = self._batches.pop(batch_id)
@@ -144,7 +145,7 @@ class Dispatcher:
         alone = size == 1 and self.running == 1
         self._ran(size, now_s)
         self.cap = max(1, min(self.cap, size) // 2)
-        self._clean_batches = 0
+        self._clean_batches, self._careful = 0, True
         if alone:
             del self._place[batch.requests[0].request_id]
             return list(batch.requests)
@@ -169,6 +170,11 @@ class Dispatcher:
             cap=self.cap,
         )
 
+    def _has_room(self) -> bool:
+        """A joining batch that did not fit would come back unchanged, for ever, unless what is in the
+        engine, its own waiting list included, keeps to the fallen cap."""
+        return not (self._joinable and self._careful and self.running >= self.cap)
+
     def _wait_holds(self, now_s: float) -> bool:
         return self._promised and now_s < self.wake_s and len(self._waiting) < self._until_waiting
 
@@ -178,12 +184,13 @@ class Dispatcher:
         assert self._wait_holds(now_s), f"{answer} has ended already at {now_s}, {len(self._waiting)} waiting"
 
     def _launch(self, answer: Launch, now_s: float) -> Batch:
-        size = answer.take if isinstance(answer.take, int) else len(answer.take)
         joins = self._joinable and answer.trigger == "join"
+        take = self._trim(answer.take) if joins and self._careful else answer.take
+        requests = self._take(take)
+        size = len(requests)
         assert size <= self.cap or joins, f"{answer} is larger than the cap of {self.cap}"
         assert self.running == 0 or self._joinable, f"{answer} on an engine that cannot be joined"
-        requests = self._take(answer.take)
-        if isinstance(answer.take, tuple):
+        if isinstance(take, tuple):
             self._count_skips(max(self._place[request.request_id] for request in requests))
         batch = Batch(
             batch_id=self._launched,
@@ -199,6 +206,10 @@ class Dispatcher:
         self.running += size
         self._promised = False
         return batch
+
+    def _trim(self, take: int | tuple[int, ...]) -> int | tuple[int, ...]:
+        room = self.cap - self.running
+        return min(take, room) if isinstance(take, int) else take[:room]
 
     def _reject(self, answer: Reject) -> list[Rejection]:
         requests = self._take(answer.take)
@@ -245,6 +256,7 @@ class Dispatcher:
     def _recover(self) -> None:
         """After enough consecutive clean batches since the last change, the cap grows by one."""
         self._clean_batches += 1
-        if self.cap < self._max_batch_size and self._clean_batches >= self._clean_batches_to_recover:
-            self.cap += 1
+        if self._careful and self._clean_batches >= self._clean_batches_to_recover:
+            self.cap = min(self._max_batch_size, self.cap + 1)
+            self._careful = self.cap < self._max_batch_size
             self._clean_batches = 0

@@ -10,21 +10,12 @@ from strategies.strategy import EngineView, Launch, Wait, Waiting
 
 
 class Continuous:
-    """Join whatever waits to what runs. It needs an engine that can be joined.
-
-    While the cap is below `max_batch_size`, because the engine ran out of memory, no more than the cap
-    are in the engine, its own waiting list included: else a batch that failed would come back as it was.
-    """
+    """Join whatever waits to what runs. It needs an engine that can be joined."""
 
     def __init__(self, *, max_batch_size: int) -> None:
-        self._max_batch_size = max_batch_size
+        """`max_batch_size` sets the engine's slots: the queue has no use for it."""
 
     def decide(self, now_s: float, waiting: Sequence[Waiting], engine: EngineView) -> Launch | Wait:
-        """Join at once, as far as a fallen cap leaves room."""
+        """Join at once; the slots are no business of the queue."""
         assert engine.joinable, "continuous batching needs an engine that can be joined"
-        if not waiting:
-            return Wait(until_waiting=1)
-        if engine.cap >= self._max_batch_size:
-            return Launch(len(waiting), "join")
-        room = engine.cap - engine.running
-        return Launch(min(room, len(waiting)), "join") if room > 0 else Wait()
+        return Launch(len(waiting), "join") if waiting else Wait(until_waiting=1)

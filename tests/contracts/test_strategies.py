@@ -95,21 +95,26 @@ def test_only_a_joining_strategy_launches_while_the_engine_runs(name, knobs, joi
 
 @every_setting
 @examples
-@given(trace=traces(), cap=st.integers(1, 3))
-def test_a_fallen_cap_bounds_what_is_launched(name, knobs, joinable, trace, cap):
-    """Also where the engine can be joined: what did not fit must not be launched again unchanged."""
-    limit = min(cap, knobs["max_batch_size"])
+@given(trace=traces(), fits=st.integers(1, 3), recover=st.integers(1, 4))
+def test_running_out_of_memory_loses_nothing(name, knobs, joinable, trace, fits, recover):
+    size = knobs["max_batch_size"]
     dispatcher = Dispatcher(
-        create(name, knobs),
-        max_batch_size=knobs["max_batch_size"],
-        joinable=joinable,
-        clean_batches_to_recover=len(trace) + 1,
+        create(name, knobs), max_batch_size=size, joinable=joinable, clean_batches_to_recover=recover
     )
-    dispatcher.cap = limit
-    starts = drive(dispatcher, trace, joinable=joinable, closes_early=True)
-    assert [index for start in starts for index in start.members] == list(range(len(trace)))
-    if limit < knobs["max_batch_size"]:
-        assert max(len(start.members) for start in starts) <= limit
+    starts = drive(dispatcher, trace, joinable=joinable, closes_early=True, fits=fits)
+    assert sorted(index for start in starts for index in start.members) == list(range(len(trace)))
+    assert max(len(start.members) for start in starts) <= fits
+    assert dispatcher.idle
+
+
+@pytest.mark.parametrize(
+    ("name", "knobs"), [(name, {"max_batch_size": 1}) for name in ("naive", "continuous")]
+)
+def test_with_one_slot_running_out_of_memory_ends(name, knobs):
+    trace = [Job(0.0, 1.0)] * 5
+    dispatcher = Dispatcher(create(name, knobs), max_batch_size=1, joinable=True)
+    starts = drive(dispatcher, trace, joinable=True, fits=1)
+    assert [start.start_s for start in starts] == [0, 1, 2, 3, 4]
 
 
 @every_setting

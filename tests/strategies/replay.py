@@ -6,7 +6,7 @@ ends with its longest request) or has unlimited slots (each request ends after i
 
 import heapq
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from deployments.dispatcher import Batch, Dispatcher
@@ -96,10 +96,18 @@ def ask_by_hand(
 
 
 def drive(
-    dispatcher: Dispatcher, trace: Sequence[Job], *, joinable: bool, closes_early: bool = False
+    dispatcher: Dispatcher,
+    trace: Sequence[Job],
+    *,
+    joinable: bool,
+    closes_early: bool = False,
+    fits: float = math.inf,
 ) -> list[Start]:
-    """Drive the dispatcher as it asks to be: after each event, and at `wake_s`. `close` comes before the
-    first request or with the last."""
+    """Drive the dispatcher as it asks to be: after each event, and at `wake_s`.
+
+    `close` comes before the first request or with the last. The engine holds `fits` requests, and is
+    out of memory at once when a batch makes it more.
+    """
     completions: list[tuple[float, int, int]] = []
     arrivals = list(range(len(trace)))
     starts: list[Start] = []
@@ -118,11 +126,20 @@ def drive(
             dispatcher.arrive(job_waits(trace, arrivals.pop(0)), now_s)
             if not arrivals and not closes_early:
                 dispatcher.close(len(trace))
-        for batch in dispatcher.poll(now_s):
-            assert isinstance(batch, Batch)
+        for batch in _launchable(dispatcher, now_s, fits):
             members = tuple(int(request.request_id) for request in batch.requests)
             ends = ends_of(trace, members, now_s, joinable)
             starts.append(Start(batch.launched_s, members, batch.trigger, max(ends)))
             for index, end_s in zip(members, ends, strict=True):
                 heapq.heappush(completions, (end_s, index, batch.batch_id))
     return starts
+
+
+def _launchable(dispatcher: Dispatcher, now_s: float, fits: float) -> Iterator[Batch]:
+    while decided := dispatcher.poll(now_s):
+        for batch in decided:
+            assert isinstance(batch, Batch)
+            if dispatcher.running <= fits:
+                yield batch
+            else:
+                assert dispatcher.out_of_memory(batch.batch_id, now_s) == []
