@@ -11,11 +11,13 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from results.records import Clock, Failure, Trial
+import pyarrow as pa
+
+from results.records import REQUESTS, Clock, Failure, Trial
 from results.store import Store
 
 RATES = (1.0, 5.0, 30.0)
-REQUESTS = 210
+REQUESTS_PER_TRIAL = 210
 CAP = 8
 STEP_S = {"huggingface": 0.020 + 0.001 * CAP, "vllm": 0.006 + 0.001 * CAP}
 KNOBS: tuple[dict[str, Any], ...] = (
@@ -43,7 +45,7 @@ def make_sweep(
     repeats: int = 3,
     *,
     rates: Sequence[float] = RATES,
-    requests: int = REQUESTS,
+    requests: int = REQUESTS_PER_TRIAL,
     parts: int = 2,
 ) -> Store:
     """Write the sweep into `root` and give its store; one cell has a failed attempt before the good one."""
@@ -248,6 +250,11 @@ def request_row(**given: Any) -> dict[str, Any]:
     row.setdefault("returned_s", row["last_token_s"])
     row.setdefault("received_s", None if row["returned_s"] is None else row["returned_s"] + 0.001)
     return row
+
+
+def request_table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """Give request rows as a table of the stored schema."""
+    return pa.Table.from_pylist([dict(row) for row in rows], schema=REQUESTS)
 
 
 def batch_row(**given: Any) -> dict[str, Any]:

@@ -1,0 +1,89 @@
+"""One driver a sweep: a living one is named, a dead one's lock is taken over."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from results.errors import StoreError
+from results.lock import SweepLock, process_started
+
+
+def leave(root: Path, **changed: object) -> None:
+    """Leave a lock as a driver would that did not clean up."""
+    with SweepLock(root):
+        text = (root / "driver.lock").read_text()
+    (root / "driver.lock").write_text(json.dumps({**json.loads(text), **changed}))
+
+
+def test_the_lock_is_free_before_and_after(tmp_path: Path) -> None:
+    for _ in range(2):
+        with SweepLock(tmp_path / "sweep") as note:
+            assert note is None
+    assert list((tmp_path / "sweep").iterdir()) == []
+
+
+def test_a_second_driver_is_refused_and_told_of_the_first(tmp_path: Path) -> None:
+    with SweepLock(tmp_path):
+        expected = rf"process {os.getpid()} on {socket.gethostname()} \(since \d{{4}}-"
+        with pytest.raises(StoreError, match=expected), SweepLock(tmp_path):
+            pass
+        assert (tmp_path / "driver.lock").exists()
+
+
+def test_the_lock_of_a_killed_process_is_taken_over(tmp_path: Path) -> None:
+    code = (
+        "import os, signal, sys; from results.lock import SweepLock; SweepLock(sys.argv[1]).__enter__(); "
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    checkout = Path(__file__).parents[2]
+    killed = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], cwd=checkout)
+    killed.wait()
+    assert (tmp_path / "driver.lock").exists()
+    with SweepLock(tmp_path) as note:
+        assert note is not None
+        assert f"process {killed.pid} on" in note
+        with pytest.raises(StoreError, match=str(os.getpid())), SweepLock(tmp_path):
+            pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_pid_used_again_by_another_process_is_not_the_driver(tmp_path: Path) -> None:
+    leave(tmp_path, process_started="another boot 1")
+    with SweepLock(tmp_path) as note:
+        assert note is not None
+        assert "has ended" in note
+
+
+def test_a_lock_from_another_host_is_not_judged_from_here(tmp_path: Path) -> None:
+    leave(tmp_path, host="elsewhere", process_started="gone")
+    with pytest.raises(StoreError, match="on elsewhere"), SweepLock(tmp_path):
+        pass
+
+
+def test_an_unreadable_lock_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "driver.lock").write_text("")
+    with pytest.raises(StoreError, match="delete it if no other driver runs"), SweepLock(tmp_path):
+        pass
+
+
+def test_a_lock_that_another_driver_took_over_is_left_alone(tmp_path: Path) -> None:
+    with SweepLock(tmp_path):
+        (tmp_path / "driver.lock").write_text("another driver's")
+    assert (tmp_path / "driver.lock").read_text() == "another driver's"
+
+
+def test_other_filesystems_have_no_lock() -> None:
+    with SweepLock("s3://bucket/sweep") as note:
+        assert note is None
+
+
+def test_a_process_that_ended_has_no_start() -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    assert process_started(ended.pid) is None
+    assert process_started(os.getpid()) == process_started(os.getpid()) is not None
