@@ -5,8 +5,8 @@ asked by trials and outlives them. Loading and unloading is done by the trial th
 """
 
 import asyncio
+import contextlib
 import os
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -30,7 +30,6 @@ class Load:
     backend: str
     model: ModelSpec | None
     engine: Mapping[str, Any]
-    max_batch_size: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,10 +157,8 @@ async def clear(app: str) -> None:
     """Remove an application, closing its backend first; one that is gone already is no error."""
     from ray import serve
 
-    try:
+    with contextlib.suppress(Exception):  # a dead replica cannot be closed, only deleted
         await asyncio.wait_for(_call(app)("stop"), 45)
-    except Exception:  # noqa: BLE001 - a dead replica cannot be closed, only deleted
-        pass
     await asyncio.to_thread(serve.delete, app)
 
 

@@ -4,12 +4,14 @@ Ray reads some of its settings from the environment when it is imported, so `pre
 here touches another Ray on the host: the session has its own address, folder and token.
 """
 
+import logging
 import os
 import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 DRIVER_RESOURCE = "driver"  # binds trials to the driver's node
 
@@ -29,6 +31,14 @@ _ENVIRONMENT = {
 }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalRay:
+    """What a local Ray offers: GPUs that it found, and a folder that goes with it."""
+
+    gpus: int
+    folder: str
+
+
 def prepare() -> None:
     """Set what Ray reads on import, unless the user has; call before anything imports ray."""
     for name, value in _ENVIRONMENT.items():
@@ -37,12 +47,14 @@ def prepare() -> None:
 
 
 @contextmanager
-def local_ray() -> Iterator[int]:
-    """Ray and Serve on this machine for the length of the block; yields the number of GPUs it found."""
+def local_ray() -> Iterator[LocalRay]:
+    """Ray and Serve on this machine for the length of the block."""
     prepare()
     import ray
     from ray import serve
 
+    for name, level in (("ray", logging.ERROR), ("ray.tune", logging.CRITICAL)):  # failures are in the store
+        logging.getLogger(name).setLevel(level)
     folder = tempfile.mkdtemp(prefix="by-")  # short: socket paths are limited to about 100 characters
     try:
         ray.init(
@@ -55,7 +67,7 @@ def local_ray() -> Iterator[int]:
             _temp_dir=folder,
         )
         serve.start(proxy_location="Disabled", logging_config={"log_level": "WARNING"})
-        yield int(ray.cluster_resources().get("GPU", 0))
+        yield LocalRay(gpus=int(ray.cluster_resources().get("GPU", 0)), folder=folder)
     finally:
         ray.shutdown()
         shutil.rmtree(folder, ignore_errors=True)

@@ -48,6 +48,7 @@ class Account:
     """What a replica says of a trial at its end."""
 
     incarnation: str
+    joinable: bool
     runs: tuple[BatchRun, ...]
     steps: tuple[EngineStep, ...]
     memory: Memory
@@ -81,6 +82,8 @@ class Replica:
     async def warm(self, works: Sequence[Work]) -> None:
         """Run one batch past the strategy; never counted. BackendError if a request fails."""
         backend = await self._ready()
+        if not works:
+            return
         outputs: list[Output] = []
         await backend.run(works, outputs.append)
         if failed := [output for output in outputs if output.status != "finished"]:
@@ -159,6 +162,7 @@ class Replica:
         self._service, self._trial = None, ""
         return Account(
             incarnation=self._incarnation,
+            joinable=service.backend.joinable,
             runs=tuple(service.runs),
             steps=tuple(service.steps),
             memory=service.backend.memory(),

@@ -85,12 +85,12 @@ class Service:
     async def abort(self) -> None:
         """End everything: what waits or runs is answered `unfinished`, and the backend is left idle."""
         self._aborted = True
-        for waiting in self.dispatcher.abandon():
-            self._resolve(Output(request_id=waiting.request_id, status="unfinished"))
+        self._cancel_timer()
         await self.backend.abort()
         if self._tasks:
             await asyncio.wait(set(self._tasks))
-        self._cancel_timer()
+        for waiting in self.dispatcher.abandon():  # last: a batch out of memory came back to the queue
+            self._resolve(Output(request_id=waiting.request_id, status="unfinished"))
 
     def collect_steps(self) -> None:
         """Take over the engine's own steps so far."""

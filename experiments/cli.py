@@ -1,0 +1,191 @@
+"""The command line: sweep, resume, report.
+
+Exit codes: 0 done, 1 some cells failed, 2 bad input (nothing was started), 130 interrupted (resumable).
+"""
+
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from deployments.errors import BackendError
+from deployments.local_ray import prepare
+from experiments.config import SweepConfig, load, parse
+from experiments.errors import ConfigError
+from results.errors import StoreError
+from results.findings import Findings
+from results.lock import SweepLock
+from workloads.errors import WorkloadError
+
+app = typer.Typer(no_args_is_help=True, add_completion=True, pretty_exceptions_enable=False)
+console = Console()
+errors = Console(stderr=True)
+
+RESULTS = Path("results/data")
+
+Results = Annotated[Path, typer.Option(help="Folder that holds the sweeps' results.")]
+
+
+@app.callback()
+def batchyard() -> None:
+    """Measure what the batching strategy of an LLM server does to throughput, latency and memory."""
+
+
+@app.command(
+    epilog="Examples:  batchyard sweep experiments/configs/local.yaml  ·  "
+    "batchyard sweep my.yaml --results /data/sweeps  ·  batchyard sweep my.yaml --fresh"
+)
+def sweep(
+    config: Annotated[Path, typer.Argument(help="The sweep's YAML config.")],
+    fresh: Annotated[bool, typer.Option(help="Start anew; an earlier run is kept beside it.")] = False,
+    results: Results = RESULTS,
+) -> None:
+    """Run a sweep, or what is missing of it, and draw its page.
+
+    Ctrl-C, a crash or a lost machine: the same command goes on where it stopped.
+    """
+    with _one_line_errors():
+        loaded = load(config)
+        for warning in loaded.warnings:
+            errors.print(f"warning: {config}: {warning}", markup=False, highlight=False)
+        _run(loaded, results, fresh=fresh, again=f"batchyard sweep {config}")
+
+
+@app.command(epilog="Example:  batchyard resume results/data/local-0123456789ab")
+def resume(
+    folder: Annotated[Path, typer.Argument(help="A sweep's results folder.")],
+) -> None:
+    """Go on with a sweep from its results folder, without its config file."""
+    with _one_line_errors():
+        info = _sweep(folder)
+        loaded = parse(info["config"], source=f"{folder}/sweep.json")
+        if folder.resolve().name != f"{loaded.name}-{loaded.config_hash}":
+            raise StoreError(
+                f"{folder}: must be named {loaded.name}-{loaded.config_hash} as its config says; rename it back"
+            )
+        _run(loaded, folder.resolve().parent, fresh=False, again=f"batchyard resume {folder}")
+
+
+@app.command(epilog="Example:  batchyard report results/data/local-0123456789ab -o page.html")
+def report(
+    folder: Annotated[Path, typer.Argument(help="A sweep's results folder.")],
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Default: report.html in it.")] = None,
+) -> None:
+    """Draw the page of a sweep again, from the rows in its folder."""
+    from results.report.page import write_page
+    from results.store import Store
+    from results.summary import find
+
+    with _one_line_errors():
+        _sweep(folder)
+        store = Store(folder)
+        findings = find(store)
+        path = output or folder / "report.html"
+        write_page(findings, store, path)
+        for problem in store.problems:
+            errors.print(f"warning: {problem}", markup=False, highlight=False)
+        _show(findings, str(path))
+
+
+def main() -> None:
+    """Entry point."""
+    prepare()  # before anything imports ray
+    app()
+
+
+def _run(config: SweepConfig, results: Path, *, fresh: bool, again: str) -> None:
+    from experiments.sweep import run_sweep, sweep_root
+    from results.store import Store
+    from results.summary import find
+
+    root = sweep_root(config, results)
+    if fresh:
+        _move_aside(Path(root))
+    try:
+        outcome = run_sweep(config, root, lambda text: errors.print(text, markup=False, highlight=False))
+    except KeyboardInterrupt:
+        errors.print(f"interrupted; nothing that was done is lost: `{again}` goes on", markup=False)
+        raise typer.Exit(130) from None
+    _show(find(Store(root)), outcome.page)
+    if outcome.ran == 0 and outcome.complete:
+        console.print(f"This sweep is complete ({outcome.done} cells); --fresh starts anew.", highlight=False)
+    if not outcome.complete:
+        console.print(
+            f"{outcome.planned - outcome.done} of {outcome.planned} cells failed; `{again}` tries them again.",
+            highlight=False,
+        )
+        raise typer.Exit(1)
+
+
+def _show(findings: Findings, page: str) -> None:
+    """The table at the end, the sentences, what failed, and the path of the page."""
+    table = Table(title=f"{findings.sweep['name']}: mean over repeats", title_justify="left")
+    for name in (
+        "backend",
+        "strategy",
+        "req/s",
+        "tokens/s",
+        "p50 TTFT",
+        "p50 E2E",
+        "p99 E2E",
+        "repeats",
+        "verdict",
+    ):
+        table.add_column(name, justify="left" if name in ("backend", "strategy", "verdict") else "right")
+    for cell in findings.cells:
+        verdicts = sorted({verdict.name for trial in cell.trials for verdict in trial.verdicts})
+        table.add_row(
+            cell.backend,
+            cell.setting,
+            f"{cell.rate:g}",
+            _number(cell.mean("throughput_tokens_per_s"), ""),
+            *(_number(cell.mean(name), " s") for name in ("ttft_s_p50", "e2e_s_p50", "e2e_s_p99")),
+            str(len(cell.trials)),
+            ", ".join(verdicts),
+        )
+    console.print(table)
+    for sentence in findings.sentences:
+        console.print(f"- {sentence.text}", markup=False, highlight=False)
+    causes = {f"{failure.cause}: {failure.error}" for failure in findings.failures}
+    for cause in sorted(causes):
+        errors.print(f"failed attempt: {cause}", markup=False, highlight=False)
+    console.print(f"page: {page}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _number(value: float | None, unit: str) -> str:
+    return "–" if value is None else f"{value:.3g}{unit}"
+
+
+def _sweep(folder: Path) -> dict[str, object]:
+    from results.store import Store
+
+    info = Store(folder).read_sweep()
+    if info is None:
+        raise StoreError(f"{folder}: holds no sweep.json; give a sweep's folder, such as one in {RESULTS}")
+    return info
+
+
+def _move_aside(root: Path) -> None:
+    if root.exists():
+        with SweepLock(root):
+            pass  # a living driver is not moved from under
+        stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+        os.rename(root, root.with_name(f"{root.name}-until-{stamp}"))
+
+
+@contextmanager
+def _one_line_errors() -> Iterator[None]:
+    warnings.simplefilter("ignore")  # foreign deprecations are not for the user
+    try:
+        yield
+    except (ConfigError, StoreError, WorkloadError, BackendError) as error:
+        errors.print(f"error: {error}", markup=False, highlight=False, soft_wrap=True)
+        sys.exit(2)

@@ -1,0 +1,53 @@
+"""Where a result came from: versions, machine and commit, so that it can be had again."""
+
+import os
+import platform
+import subprocess
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+PACKAGES = ("ray", "torch", "transformers", "numpy", "pyarrow")  # vLLM's version comes from its backend
+
+
+def provenance() -> dict[str, Any]:
+    """Host, processor, cores, memory, versions, git commit and whether the tree was dirty."""
+    root = Path(__file__).resolve().parent.parent
+    commit = _git(root, "rev-parse", "HEAD")
+    return {
+        "host": platform.node(),
+        "platform": platform.platform(),
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "python": platform.python_version(),
+        "versions": {name: _version(name) for name in PACKAGES},
+        "git_commit": commit,
+        "git_dirty": bool(_git(root, "status", "--porcelain")) if commit else None,
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _git(root: Path, *arguments: str) -> str | None:
+    try:
+        done = subprocess.run(
+            ["git", *arguments], cwd=root, capture_output=True, text=True, check=True, timeout=10
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()

@@ -1,0 +1,54 @@
+"""Resolving `auto`: a few seconds of timing on the lanes that the sweep will use, recorded once."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+from deployments.lanes import Load, board, occupy
+from deployments.replica import Sample
+from experiments.capacity import Probe, fit, probes, resolve_rates
+from experiments.config import SweepConfig
+from experiments.resolved import Resolved
+
+OUTPUT_TOKENS = 12
+REPEATS = 2  # of each timing; the first warms up and is not used
+HOLDER = "resolve"
+
+
+async def resolve(config: SweepConfig, notify: Callable[[str], None]) -> tuple[Resolved, dict[str, Any]]:
+    """Resolve rates and durations; with what they were derived from, for the record, by backend.
+
+    `warm_lane` in it is the key of the lane that is loaded when this returns. ModelError or BackendError if
+    an engine cannot be loaded.
+    """
+    times, record = {}, {}
+    lanes = board()
+    for probe in probes(config):
+        notify(f"measuring step times: {probe.backend}")
+        lane = await lanes.acquire.remote(HOLDER, probe.lane_key)
+        load = Load(key=probe.lane_key, backend=probe.backend, model=probe.model, engine=probe.engine)
+        try:
+            _, call = await occupy(lane, load)
+            samples = [sample for size in probe.batch_sizes for sample in await _time(call, probe, size)]
+        finally:
+            await lanes.release.remote(HOLDER)
+        times[probe.backend] = fit(samples)
+        record[probe.backend] = {
+            "samples": [asdict(sample) for sample in samples],
+            "step_times": times[probe.backend].to_dict(),
+        }
+        record["warm_lane"] = probe.lane_key
+    return resolve_rates(config, times), record
+
+
+async def _time(call: Any, probe: Probe, batch_size: int) -> list[Sample]:
+    taken: list[Sample] = [
+        await call("measure", batch_size, probe.prompt_tokens, OUTPUT_TOKENS) for _ in range(1 + REPEATS)
+    ]
+    return taken[1:]
+
+
+def run(config: SweepConfig, notify: Callable[[str], None]) -> tuple[Resolved, dict[str, Any]]:
+    """`resolve`, for a caller without a loop."""
+    return asyncio.run(resolve(config, notify))

@@ -1,0 +1,143 @@
+"""The Tune trainable: takes a lane for a cell, measures it, and records how the attempt ended.
+
+Tune reuses the actor from cell to cell and tries a cell again when `step` raises. What can never succeed
+(a model that does not load, a bad config) is recorded as permanent and not raised.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from ray import tune
+
+from deployments.errors import EngineDead, ModelError
+from deployments.lanes import Lane, Load, board, occupy
+from deployments.local_ray import DRIVER_RESOURCE
+from experiments.cells import Cell
+from experiments.errors import TrialError
+from experiments.traffic import traffic
+from experiments.trial import State, TrialRun
+from results.attempt import Attempt
+from results.records import Failure
+from results.store import Store
+from workloads.errors import WorkloadError
+
+PERMANENT = (ModelError, WorkloadError)
+LANE_POLL_S = 0.5
+
+
+class CellTrial(tune.Trainable):  # type: ignore[misc]  # ray is not typed
+    """One trial after another in one light process beside the driver.
+
+    It has no async method of its own: Ray would run it in an event loop, where `asyncio.run` cannot be.
+    """
+
+    def setup(self, config: dict[str, Any], cells: Mapping[str, Cell], conditions: "Conditions") -> None:
+        """Take over the first cell."""
+        self._cells, self._conditions = cells, conditions
+        self._cell = cells[config["cell_id"]]
+
+    def reset_config(self, new_config: dict[str, Any]) -> bool:
+        """Take over the next cell."""
+        self._cell = self._cells[new_config["cell_id"]]
+        return True
+
+    def step(self) -> dict[str, Any]:
+        """Run the cell once; raises if it should be tried again."""
+        asyncio.run(_attempt(self._cell, self._conditions))
+        return {"done": True}
+
+    def save_checkpoint(self, checkpoint_dir: str) -> None:
+        """Tune asks for one before it reuses the actor: there is nothing to save, the store has it all."""
+
+    def load_checkpoint(self, checkpoint: Any) -> None:
+        """Nothing was saved."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conditions:
+    """What all trials of a sweep share."""
+
+    root: str  # the store
+    isolate: bool  # redeploy for every trial
+    setup: Mapping[str, Any]  # provenance
+
+
+async def _attempt(cell: Cell, conditions: Conditions) -> None:
+    lanes = board()
+    attempt = await asyncio.to_thread(Store(conditions.root).begin_attempt, cell.cell_id)
+    lane: Lane | None = None
+    try:
+        sent = await asyncio.to_thread(traffic, cell)
+        lane = await _lane(cell)
+        lane, call = await occupy(lane, load_of(cell), fresh=conditions.isolate)
+        run = TrialRun(cell, sent, lane, call, attempt, setup=conditions.setup, report=_report)
+        attempt.finish(await run.run())
+    except PERMANENT as error:
+        attempt.fail(_failure(attempt, error, permanent=True))
+    except Exception as error:
+        if lane is not None and not isinstance(error, TrialError):
+            await lanes.condemn.remote(lane.index)
+        attempt.fail(_failure(attempt, error, permanent=False))
+        raise
+    finally:
+        await lanes.release.remote(cell.cell_id)
+
+
+async def _lane(cell: Cell) -> Lane:
+    lanes = board()
+    while True:
+        lane: Lane | None = await lanes.acquire.remote(cell.cell_id, cell.lane_key)
+        if lane is not None:
+            return lane
+        await asyncio.sleep(LANE_POLL_S)
+
+
+def _report(state: State) -> None:
+    board().report.remote(state.cell_id, asdict(state))
+
+
+class Watch(tune.Callback):  # type: ignore[misc]  # ray is not typed
+    """Tells the driver which cell ended, in whatever way, for good."""
+
+    def __init__(self, ended: Callable[[str], None]) -> None:
+        self._ended = ended
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Tune pickles its callbacks for a restore that never happens here."""
+        return {}
+
+    def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
+        """The cell is done, or failed for ever."""
+        self._ended(trial.config["cell_id"])
+
+    def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
+        """The cell's tries ran out."""
+        self._ended(trial.config["cell_id"])
+
+
+def load_of(cell: Cell) -> Load:
+    """What a lane must have loaded for a cell."""
+    return Load(key=cell.lane_key, backend=cell.backend, model=cell.model, engine=cell.engine)
+
+
+def _failure(attempt: Attempt, error: BaseException, *, permanent: bool) -> Failure:
+    error = getattr(error, "cause", None) if isinstance(getattr(error, "cause", None), Exception) else error
+    assert error is not None
+    cause = error.cause if isinstance(error, TrialError) else _CAUSES.get(type(error), type(error).__name__)
+    lines = str(error).strip().splitlines()
+    return Failure(
+        cell_id=attempt.cell_id,
+        attempt=attempt.number,
+        cause=cause,
+        error=lines[-1] if lines else type(error).__name__,
+        permanent=permanent,
+        failed_at=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+
+
+_CAUSES: dict[type[BaseException], str] = {ModelError: "model", EngineDead: "engine-dead"}
+
+RESOURCES = {"cpu": 0, DRIVER_RESOURCE: 1}

@@ -1,0 +1,201 @@
+"""The driver of a sweep: resolve once, run what is missing in blocks, and draw the page after each block.
+
+The store is the truth and Tune the scheduler: each block is a new Tuner over the cells that have no
+`done.json`. Whatever stopped a sweep, the same command goes on with what is missing.
+"""
+
+import os
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from deployments.lanes import start_board
+from deployments.local_ray import local_ray
+from experiments.cells import Cell, blocks, cells
+from experiments.config import SweepConfig
+from experiments.errors import ConfigError
+from experiments.progress import SweepProgress
+from experiments.provenance import provenance
+from experiments.resolved import Resolved
+from experiments.traffic import traffic
+from results.lock import SweepLock
+from results.report.page import write_page
+from results.store import Store
+from results.summary import find
+from workloads.workload import workload_hash
+
+Say = Callable[[str], None]
+PAGE = "report.html"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How a sweep stands when the driver stops."""
+
+    root: str
+    page: str
+    planned: int
+    done: int
+    ran: int  # cells that this call finished
+
+    @property
+    def complete(self) -> bool:
+        """Whether every cell is done."""
+        return self.done == self.planned
+
+
+def sweep_root(config: SweepConfig, results: str | os.PathLike[str]) -> str:
+    """A sweep's folder: its name and the hash of its config as written."""
+    return f"{os.fspath(results).rstrip('/')}/{config.name}-{config.config_hash}"
+
+
+def run_sweep(config: SweepConfig, root: str, say: Say) -> Outcome:
+    """Run the cells that are missing; returns at once if there are none.
+
+    ConfigError or StoreError before anything is started; ModelError or BackendError if an engine that
+    `auto` must time cannot be loaded. KeyboardInterrupt loses nothing.
+    """
+    store = Store(root)
+    with SweepLock(root) as note:
+        if note:
+            say(note)
+        info = store.read_sweep()
+        planned = _planned(config, info)
+        if planned is not None and not _left(planned, store):
+            return _outcome(root, planned, store, ran=0)
+        with local_ray() as ray:
+            lane_board = start_board(lanes := max(1, ray.gpus))
+            if info is None or planned is None:
+                info = _resolve(config, store, say)
+                planned = cells(config, Resolved.from_dict(info["resolved"]))
+            _check_traffic(planned, info)
+            before = len(planned) - len(_left(planned, store))
+            _run_blocks(_Driver(config, planned, info, store, lanes, lane_board, ray.folder))
+        return _outcome(root, planned, store, ran=len(planned) - len(_left(planned, store)) - before)
+
+
+def draw(store: Store) -> str:
+    """Write the page of a sweep into its folder; its path."""
+    path = f"{store.root}/{PAGE}"
+    write_page(find(store), store, path)
+    return path
+
+
+def _planned(config: SweepConfig, info: Mapping[str, Any] | None) -> tuple[Cell, ...] | None:
+    """The cells, if the sweep has been resolved."""
+    if info is None:
+        return None
+    return cells(config, Resolved.from_dict(info["resolved"]))
+
+
+def _left(planned: Sequence[Cell], store: Store) -> list[Cell]:
+    done = store.done_cells()
+    return [cell for cell in planned if cell.cell_id not in done]
+
+
+def _resolve(config: SweepConfig, store: Store, say: Say) -> dict[str, Any]:
+    """Measure what `auto` needs and write it first, so that a resume re-uses it."""
+    from experiments.resolve import run
+
+    resolved, measured = run(config, say)
+    planned = cells(config, resolved)
+    say(
+        f"arrival rates: {', '.join(f'{rate:g}' for rate in resolved.rates)} requests/s, {len(planned)} cells"
+    )
+    info = {
+        "name": config.name,
+        "config_hash": config.config_hash,
+        "config": dict(config.as_written),
+        "resolved": resolved.to_dict(),
+        "measured": measured,
+        "planned_cells": len(planned),
+        "workload_hashes": _hashes(planned),
+        "provenance": provenance(),
+        "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    store.write_sweep(info)
+    return info
+
+
+def _hashes(planned: Sequence[Cell]) -> dict[str, str]:
+    """Workload hash by "rate/repeat": all strategies of a rate and repeat get the same requests."""
+    one = {f"{cell.rate:g}/{cell.repeat}": cell for cell in planned}
+    return {key: workload_hash(traffic(cell).requests) for key, cell in one.items()}
+
+
+def _check_traffic(planned: Sequence[Cell], info: Mapping[str, Any]) -> None:
+    for key, value in _hashes(planned).items():
+        if info["workload_hashes"].get(key) != value:
+            raise ConfigError(
+                f"the requests at rate/repeat {key} are not those that the sweep began with "
+                "(another tokenizer, prompt file or version): --fresh starts anew"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _Driver:
+    config: SweepConfig
+    planned: Sequence[Cell]
+    info: Mapping[str, Any]
+    store: Store
+    lanes: int
+    board: Any
+    folder: str
+
+
+def _run_blocks(driver: _Driver) -> None:
+    import ray
+
+    planned, store, board = driver.planned, driver.store, driver.board
+    left = _left(planned, store)
+    warm = driver.info["measured"].get("warm_lane") if len(left) == len(planned) else None
+    with SweepProgress(planned, left, lambda: ray.get(board.states.remote(), timeout=5)) as progress:
+        for block in blocks(left, driver.config.seed, first_lane=warm):
+            _fit(driver, block, progress)
+            done = len(planned) - len(_left(planned, store))
+            progress.say(
+                f"repeat {block[0].repeat + 1}: {done} of {len(planned)} cells done, page: {draw(store)}"
+            )
+
+
+def _fit(driver: _Driver, block: Sequence[Cell], progress: SweepProgress) -> None:
+    """One Tuner over the cells of one block, in their order."""
+    from ray import tune
+
+    from experiments.runner import RESOURCES, CellTrial, Conditions, Watch
+
+    def ended(cell_id: str) -> None:
+        driver.board.release.remote(cell_id)  # a trial process that was killed could not
+        progress.cell_ended(cell_id, done=cell_id in driver.store.done_cells())
+
+    trainable = tune.with_parameters(
+        CellTrial,
+        cells={cell.cell_id: cell for cell in block},
+        conditions=Conditions(
+            root=driver.store.root, isolate=driver.config.isolate, setup=driver.info["provenance"]
+        ),
+    )
+    tune.Tuner(
+        tune.with_resources(trainable, RESOURCES),
+        param_space={"cell_id": tune.grid_search([cell.cell_id for cell in block])},
+        tune_config=tune.TuneConfig(
+            max_concurrent_trials=driver.lanes,
+            reuse_actors=True,
+            trial_name_creator=lambda trial: trial.config["cell_id"],
+            trial_dirname_creator=lambda trial: trial.config["cell_id"],
+        ),
+        run_config=tune.RunConfig(
+            name=f"block-{secrets.token_hex(4)}",
+            storage_path=f"{driver.folder}/tune",
+            failure_config=tune.FailureConfig(max_failures=driver.config.max_failures),
+            callbacks=[Watch(ended)],
+            verbose=0,
+        ),
+    ).fit()
+
+
+def _outcome(root: str, planned: Sequence[Cell], store: Store, *, ran: int) -> Outcome:
+    left = _left(planned, store)
+    return Outcome(root=root, page=draw(store), planned=len(planned), done=len(planned) - len(left), ran=ran)

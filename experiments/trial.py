@@ -1,0 +1,244 @@
+"""One trial: the same requests, at the same moments, through one strategy on a loaded lane.
+
+handshake → warm-up (never counted) → step probe → begin → send, open loop → drain, at most to the drain
+limit → abort what is left → account → handshake again. Rows are written while it runs.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from deployments.backends.backend import Work
+from deployments.client import Client, Exchange
+from deployments.clock import handshake
+from deployments.errors import EngineDead
+from deployments.lanes import Call, Lane
+from deployments.replica import Account, Progress
+from experiments.cells import Cell
+from experiments.errors import TrialError
+from experiments.rows import Row, batch_rows, request_id, request_row, settings, step_rows
+from results.attempt import Attempt
+from results.records import Clock, Trial
+from workloads.request import Request
+from workloads.workload import workload_hash
+
+PROBE_PROMPT_TOKENS, PROBE_OUTPUT_TOKENS = 32, 8
+FLUSH_EVERY_S = 5.0
+ABORT_DEADLINE_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traffic:
+    """What a trial sends: the measured requests, and different ones before."""
+
+    requests: tuple[Request, ...]
+    warmup: tuple[Request, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """How a running trial stands, for whoever watches."""
+
+    cell_id: str
+    setting: str
+    backend: str
+    rate: float
+    repeat: int
+    lane: str
+    elapsed_s: float
+    duration_s: float
+    sent: int
+    planned: int
+    waiting: int
+    running: int
+    tokens_per_s: float
+
+
+class TrialRun:
+    """Measures one cell on one lane; the attempt's rows are written on the way."""
+
+    def __init__(
+        self,
+        cell: Cell,
+        traffic: Traffic,
+        lane: Lane,
+        call: Call,
+        attempt: Attempt,
+        *,
+        setup: Mapping[str, Any],
+        report: Callable[[State], None],
+    ) -> None:
+        """`setup` is the provenance of the sweep; the lane adds its own."""
+        self._cell, self._traffic, self._lane, self._call, self._attempt = cell, traffic, lane, call, attempt
+        lane_setup = dict(lane.setup or {})
+        self._setup = {**setup, "engine": lane_setup}
+        self._device = str(lane_setup.get("device", "unknown"))
+        self._settings = settings(cell, self._device)
+        self._report = report
+        self._begun_s = time.monotonic()
+        self._started_at = datetime.now(UTC).isoformat(timespec="seconds")
+        self._offset_s = 0.0
+        self._unwritten: list[Exchange] = []
+        self._ended = self._all_failed = 0
+        self._last_received_s = 0.0
+        self._first_error = ""
+        self._client = Client(self._generate, self._name, self._take)
+
+    async def run(self) -> Trial:
+        """Measure. TrialError if the attempt must not count."""
+        cell, requests = self._cell, self._traffic.requests
+        if not requests:
+            raise TrialError(
+                "no-requests", f"no request arrives within {cell.duration_s:g} s at {cell.rate:g}/s"
+            )
+        clock = await handshake(self._ping)
+        self._offset_s = clock.offset_s
+        await self._call("warm", [self._work(request, "warm-up") for request in self._traffic.warmup])
+        probe = await self._call("measure", 1, PROBE_PROMPT_TOKENS, PROBE_OUTPUT_TOKENS)
+        incarnation = await self._call(
+            "begin", cell.cell_id, cell.strategy, cell.knobs, cell.knobs["max_batch_size"], len(requests)
+        )
+        prepared_s = time.monotonic()
+        cut_off = await self._serve(requests)
+        account: Account = await self._call("end")
+        self._check(account, incarnation)
+        drift = (await handshake(self._ping)).offset_s - clock.offset_s
+        await self._write(account)
+        return Trial(
+            cell_id=cell.cell_id,
+            attempt=self._attempt.number,
+            strategy=cell.strategy,
+            setting=cell.setting,
+            knobs=dict(cell.knobs),
+            backend=cell.backend,
+            engine=dict(cell.engine),
+            model=self._settings["model"],
+            device=self._device,
+            rate=cell.rate,
+            seed=cell.seed,
+            repeat=cell.repeat,
+            lane=self._lane.name,
+            incarnation=incarnation,
+            incarnation_end=account.incarnation,
+            workload_hash=workload_hash(requests),
+            planned_requests=len(requests),
+            duration_s=cell.duration_s,
+            drain_limit_s=cell.drain_limit_s,
+            cut_off=cut_off,
+            min_cap=account.min_cap,
+            clock=Clock(offset_s=clock.offset_s, uncertainty_s=clock.uncertainty_s, drift_s=drift),
+            step_probe_s=probe.step_s,
+            memory_bytes=account.memory.peak_bytes,
+            memory_kind=account.memory.kind,
+            started_at=self._started_at,
+            prepare_s=prepared_s - self._begun_s,
+            measured_s=self._last_received_s - requests[0].planned_s,
+            total_s=time.monotonic() - self._begun_s,
+            setup=self._setup,
+        )
+
+    async def _serve(self, requests: Sequence[Request]) -> bool:
+        """Send and drain; True if the drain limit cut something off."""
+        watch = asyncio.create_task(self._watch())
+        flush = asyncio.create_task(self._flush())
+        try:
+            await self._client.send(requests)
+            if await self._client.drain(requests[-1].planned_s + self._cell.drain_limit_s):
+                return False
+            await asyncio.wait_for(self._call("abort"), ABORT_DEADLINE_S)
+            if not await self._client.drain(time.monotonic() - self._client.start_s + ABORT_DEADLINE_S):
+                raise EngineDead(f"the replica did not end its requests within {ABORT_DEADLINE_S:g} s")
+            return True
+        finally:
+            for task in (watch, flush):
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
+
+    def _check(self, account: Account, incarnation: str) -> None:
+        if self._client.lost is not None:
+            raise EngineDead(self._client.lost)
+        if account.incarnation != incarnation:
+            raise EngineDead("the replica was replaced during the trial")
+        if self._all_failed == self._ended:
+            raise TrialError("all-failed", f"all {self._ended} requests failed: {self._first_error}")
+
+    async def _write(self, account: Account) -> None:
+        shift_s = self._offset_s + self._client.start_s
+        rows = [
+            *batch_rows(self._settings, account.runs, shift_s, lockstep=not account.joinable),
+            *step_rows(self._settings, account.steps, shift_s),
+        ]
+        await asyncio.to_thread(self._write_requests)
+        await asyncio.to_thread(self._attempt.write_batches, rows)
+
+    async def _flush(self) -> None:
+        while True:
+            await asyncio.sleep(FLUSH_EVERY_S)
+            await asyncio.to_thread(self._write_requests)
+
+    def _write_requests(self) -> None:
+        exchanges, self._unwritten = self._unwritten, []
+        shift_s = self._offset_s + self._client.start_s
+        rows: list[Row] = [request_row(self._settings, exchange, shift_s) for exchange in exchanges]
+        self._attempt.write_requests(rows)
+
+    async def _watch(self) -> None:
+        """Once a second: how the trial stands."""
+        tokens, at_s = 0, time.monotonic()
+        while True:
+            await asyncio.sleep(1)
+            with contextlib.suppress(Exception):  # watching must not end a trial
+                progress: Progress = await self._call("progress")
+                now_s = time.monotonic()
+                rate = (progress.tokens - tokens) / (now_s - at_s)
+                tokens, at_s = progress.tokens, now_s
+                self._report(self._state(progress, rate))
+
+    def _state(self, progress: Progress, tokens_per_s: float) -> State:
+        cell = self._cell
+        return State(
+            cell_id=cell.cell_id,
+            setting=cell.setting,
+            backend=cell.backend,
+            rate=cell.rate,
+            repeat=cell.repeat,
+            lane=self._lane.name,
+            elapsed_s=time.monotonic() - self._client.start_s,
+            duration_s=cell.duration_s,
+            sent=self._client.sent,
+            planned=len(self._traffic.requests),
+            waiting=progress.waiting,
+            running=progress.running,
+            tokens_per_s=tokens_per_s,
+        )
+
+    async def _ping(self) -> float:
+        return float(await self._call("ping"))
+
+    async def _generate(self, work: Work, max_new_tokens: int) -> Any:
+        return await self._call("generate", self._cell.cell_id, work, max_new_tokens)
+
+    def _name(self, request: Request) -> str:
+        return request_id(self._cell.cell_id, request.index)
+
+    def _work(self, request: Request, prefix: str) -> Work:
+        return Work(
+            request_id=f"{prefix}-{self._name(request)}",
+            prompt_ids=request.prompt_ids,
+            output_tokens=request.output_tokens,
+        )
+
+    def _take(self, exchange: Exchange) -> None:
+        self._unwritten.append(exchange)
+        self._ended += 1
+        self._last_received_s = max(self._last_received_s, exchange.received_s)
+        status = exchange.reply.output.status if exchange.reply else "failed"
+        if status == "failed":
+            self._all_failed += 1
+            error = exchange.reply.output.error if exchange.reply else exchange.error
+            self._first_error = self._first_error or error or "unknown"
