@@ -35,6 +35,7 @@ def mser_cut(values: Array) -> int:
     if groups < 4:
         return 0
     means = values[: groups * GROUP].reshape(groups, GROUP).mean(axis=1)
+    means -= means[0]  # a level series then has scores of exactly 0, not of rounding errors
     scores = [
         float(((means[cut:] - means[cut:].mean()) ** 2).sum()) / (groups - cut) ** 2
         for cut in range(groups // 2 + 1)

@@ -236,7 +236,7 @@ def cell_settings(
 def request_row(**given: Any) -> dict[str, Any]:
     """Complete a request row: settings, identity, and stamps that follow from `token_s`, unless given."""
     row = {**cell_settings(), "cell_id": "cell-000", "attempt": 1, "index": 0, "status": "finished", **given}
-    token_s = row.setdefault("token_s", [])
+    token_s = row.setdefault("token_s", []) or []
     planned_s = row.setdefault("planned_s", 0.0)
     row.setdefault("request_id", f"{row['cell_id']}-{row['index']}")
     row.setdefault("prompt_tokens", 16)
