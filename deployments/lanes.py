@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from deployments.backends.blocking_call import BlockingCall
 from deployments.errors import BackendError, ModelError
 from deployments.models import ModelSpec
 from deployments.replica import Replica
@@ -145,7 +146,7 @@ async def occupy(lane: Lane, load: Load, *, fresh: bool = False) -> tuple[Lane, 
     except TimeoutError:
         raise BackendError(f"{load.backend} did not load within {deadline_s:g} s") from None
     except Exception as error:
-        cause = getattr(error, "cause", error)  # Ray wraps what a replica raised
+        cause = raised_there(error)
         if isinstance(cause, ModelError):
             await lanes.break_key.remote(load.key, str(cause))
             raise ModelError(str(cause)) from None
@@ -167,9 +168,10 @@ async def _deploy(app: str, load: Load) -> None:
     import ray
     from ray import serve
 
-    gpus = 1 if ray.cluster_resources().get("GPU") and load.backend != "simulated" else 0
+    found = ray.cluster_resources()  # type: ignore[no-untyped-call]
+    gpus = 1 if found.get("GPU") and load.backend != "simulated" else 0
     threads = str(load.engine.get("threads") or max(1, (os.cpu_count() or 2) - 1))
-    deployment = serve.deployment(Replica).options(
+    deployment = serve.deployment(
         num_replicas=1,
         max_ongoing_requests=100_000,
         max_queued_requests=-1,
@@ -182,10 +184,10 @@ async def _deploy(app: str, load: Load) -> None:
             "num_gpus": gpus,
             "runtime_env": {"env_vars": {"OMP_NUM_THREADS": threads}},  # Ray would set 1
         },
-    )
-    running = asyncio.to_thread(serve.run, deployment.bind(), name=app, route_prefix=None)
+    )(Replica)
+    running = BlockingCall(lambda: serve.run(deployment.bind(), name=app, route_prefix=None))
     try:
-        await asyncio.wait_for(running, PLACEMENT_DEADLINE_S)
+        await asyncio.wait_for(running.result(), PLACEMENT_DEADLINE_S)
     except TimeoutError:
         raise BackendError(f"no place for a replica within {PLACEMENT_DEADLINE_S:g} s") from None
 
@@ -199,6 +201,12 @@ def _call(app: str) -> Call:
         return await getattr(handle, method).remote(*args)
 
     return call
+
+
+def raised_there(error: BaseException) -> BaseException:
+    """What a replica raised, without what Ray wraps around it."""
+    cause = getattr(error, "cause", None)
+    return cause if isinstance(cause, BaseException) else error
 
 
 def _last_line(error: BaseException) -> str:

@@ -46,6 +46,12 @@ def prepare() -> None:
     os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(16))
 
 
+def _gpus() -> int:
+    import ray
+
+    return int(ray.cluster_resources().get("GPU", 0))  # type: ignore[no-untyped-call]
+
+
 @contextmanager
 def local_ray() -> Iterator[LocalRay]:
     """Ray and Serve on this machine for the length of the block."""
@@ -67,7 +73,7 @@ def local_ray() -> Iterator[LocalRay]:
             _temp_dir=folder,
         )
         serve.start(proxy_location="Disabled", logging_config={"log_level": "WARNING"})
-        yield LocalRay(gpus=int(ray.cluster_resources().get("GPU", 0)), folder=folder)
+        yield LocalRay(gpus=_gpus(), folder=folder)
     finally:
         ray.shutdown()
         shutil.rmtree(folder, ignore_errors=True)

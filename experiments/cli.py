@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -164,7 +164,7 @@ def _number(value: float | None, unit: str) -> str:
     return "–" if value is None else f"{value:.3g}{unit}"
 
 
-def _sweep(folder: Path) -> dict[str, object]:
+def _sweep(folder: Path) -> dict[str, Any]:
     from results.store import Store
 
     info = Store(folder).read_sweep()

@@ -7,7 +7,7 @@ from typing import Any
 
 from deployments.lanes import Load, board, occupy
 from deployments.replica import Sample
-from experiments.capacity import Probe, fit, probes, resolve_rates
+from experiments.capacity import Probe, StepTimes, fit, probes, resolve_rates
 from experiments.config import SweepConfig
 from experiments.resolved import Resolved
 
@@ -22,7 +22,8 @@ async def resolve(config: SweepConfig, notify: Callable[[str], None]) -> tuple[R
     `warm_lane` in it is the key of the lane that is loaded when this returns. ModelError or BackendError if
     an engine cannot be loaded.
     """
-    times, record = {}, {}
+    times: dict[str, StepTimes] = {}
+    record: dict[str, Any] = {}
     lanes = board()
     for probe in probes(config):
         notify(f"measuring step times: {probe.backend}")

@@ -13,7 +13,7 @@ from typing import Any
 from ray import tune
 
 from deployments.errors import EngineDead, ModelError
-from deployments.lanes import Lane, Load, board, occupy
+from deployments.lanes import Lane, Load, board, occupy, raised_there
 from deployments.local_ray import DRIVER_RESOURCE
 from experiments.cells import Cell
 from experiments.errors import TrialError
@@ -28,13 +28,15 @@ PERMANENT = (ModelError, WorkloadError)
 LANE_POLL_S = 0.5
 
 
-class CellTrial(tune.Trainable):  # type: ignore[misc]  # ray is not typed
+class CellTrial(tune.Trainable):
     """One trial after another in one light process beside the driver.
 
     It has no async method of its own: Ray would run it in an event loop, where `asyncio.run` cannot be.
     """
 
-    def setup(self, config: dict[str, Any], cells: Mapping[str, Cell], conditions: "Conditions") -> None:
+    def setup(  # type: ignore[override]  # tune.with_parameters adds to its signature
+        self, config: dict[str, Any], cells: Mapping[str, Cell], conditions: "Conditions"
+    ) -> None:
         """Take over the first cell."""
         self._cells, self._conditions = cells, conditions
         self._cell = cells[config["cell_id"]]
@@ -99,7 +101,7 @@ def _report(state: State) -> None:
     board().report.remote(state.cell_id, asdict(state))
 
 
-class Watch(tune.Callback):  # type: ignore[misc]  # ray is not typed
+class Watch(tune.Callback):
     """Tells the driver which cell ended, in whatever way, for good."""
 
     def __init__(self, ended: Callable[[str], None]) -> None:
@@ -124,8 +126,7 @@ def load_of(cell: Cell) -> Load:
 
 
 def _failure(attempt: Attempt, error: BaseException, *, permanent: bool) -> Failure:
-    error = getattr(error, "cause", None) if isinstance(getattr(error, "cause", None), Exception) else error
-    assert error is not None
+    error = raised_there(error)
     cause = error.cause if isinstance(error, TrialError) else _CAUSES.get(type(error), type(error).__name__)
     lines = str(error).strip().splitlines()
     return Failure(
@@ -140,4 +141,4 @@ def _failure(attempt: Attempt, error: BaseException, *, permanent: bool) -> Fail
 
 _CAUSES: dict[type[BaseException], str] = {ModelError: "model", EngineDead: "engine-dead"}
 
-RESOURCES = {"cpu": 0, DRIVER_RESOURCE: 1}
+RESOURCES: dict[str, float] = {"cpu": 0, DRIVER_RESOURCE: 1}

@@ -1,6 +1,6 @@
 """The requests of a cell, from its model's tokenizer and the workload's seed."""
 
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from deployments.models import ModelSpec, encoder
 from experiments.cells import Cell
@@ -15,10 +15,11 @@ def traffic(cell: Cell) -> Traffic:
     ModelError if the model's tokenizer cannot be read, WorkloadError if prompts cannot be made from it.
     """
     encode, vocabulary = _tokenizer(cell.model) if cell.model else (None, int(cell.engine["vocabulary"]))
-    common = {"seed": cell.seed, "repeat": cell.repeat, "vocabulary": vocabulary, "encode": encode}
+    make = partial(generate, vocabulary=vocabulary, encode=encode, seed=cell.seed, repeat=cell.repeat)
+    warm = partial(warmup, vocabulary=vocabulary, encode=encode, seed=cell.seed, repeat=cell.repeat)
     return Traffic(
-        requests=generate(cell.workload, rate=cell.rate, duration_s=cell.duration_s, **common),
-        warmup=warmup(cell.workload, cell.warmup_requests, **common),
+        requests=make(cell.workload, rate=cell.rate, duration_s=cell.duration_s),
+        warmup=warm(cell.workload, cell.warmup_requests),
     )
 
 

@@ -23,8 +23,14 @@ class BlockingCall(Generic[T]):
 
     async def result(self) -> T:
         """Start and wait. Cancelling this abandons the call; nothing can stop it."""
-        threading.Thread(target=self._run, daemon=True).start()
-        return await asyncio.wrap_future(self._future)
+        thread = threading.Thread(target=self._run, daemon=True)
+        thread.start()
+        outcome = asyncio.wrap_future(self._future)
+        try:
+            return await outcome
+        finally:
+            if not outcome.cancelled():
+                thread.join()  # it has set the outcome and is about to end
 
     def _run(self) -> None:
         try:

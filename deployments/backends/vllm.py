@@ -19,7 +19,7 @@ from deployments.backends.backend import EngineStep, Limits, Memory, Output, Sta
 from deployments.backends.blocking_call import BlockingCall
 from deployments.backends.child_processes import ChildProcesses
 from deployments.backends.engine_args import VllmArgs
-from deployments.backends.vllm_engine import Engine, build
+from deployments.backends.vllm_engine import Engine, build, release
 from deployments.backends.vllm_steps import StepRecorder
 from deployments.errors import BackendError, EngineDead, ModelError
 from deployments.models import ModelSpec, one_line
@@ -104,12 +104,11 @@ class Vllm:
 
     async def check(self) -> None:
         """EngineDead unless vLLM thinks it is well and each of its processes lives."""
-        if self._engine is None or self._children is None:
-            raise EngineDead("the engine is not running")
-        if gone := self._children.gone():
+        engine = self._ready()
+        if gone := self._children.gone() if self._children else ():
             raise EngineDead(f"process {gone[0]} of the engine has ended")
         try:
-            await self._engine.llm.check_health()
+            await engine.llm.check_health()
         except Exception as exc:
             raise EngineDead(f"the engine is not well: {exc}") from exc
 
@@ -137,19 +136,30 @@ class Vllm:
         await self.abort()
         engine, self._engine = self._engine, None
         await BlockingCall(partial(_end, engine, self._children)).result()
+        await release(engine)
         del engine
         gc.collect()  # vLLM's objects form cycles, and complain if they are found at the interpreter's exit
 
     def _ready(self) -> Engine:
         if self._engine is None:
-            raise BackendError("the vLLM backend is not started")
+            raise EngineDead("the engine is not running: it was not started, or it was closed")
         return self._engine
 
     async def _deliver(self, engine: Engine, work: Work, done: Callable[[Output], None]) -> None:
         if reason := invalid(work, engine.limits):
-            done(Output(request_id=work.request_id, status="failed", error=reason, cause="invalid-request"))
+            done(_refused(work, reason))
         else:
             done(await _generate(engine.llm, work))
+
+
+def _refused(work: Work, reason: str) -> Output:
+    return Output(
+        request_id=work.request_id,
+        status="failed",
+        returned_s=time.monotonic(),
+        error=reason,
+        cause="invalid-request",
+    )
 
 
 async def _generate(llm: Any, work: Work) -> Output:
@@ -229,5 +239,7 @@ def _shut_down(engine: Engine) -> None:
 
 
 def _end(engine: Engine, children: ChildProcesses) -> None:
+    dead = bool(children.gone())
     _shut_down(engine)
-    children.end(CLOSE_GRACE_S)
+    # Once one has died the others have nobody to tell them to end.
+    children.end(0.0 if dead else CLOSE_GRACE_S)

@@ -4,6 +4,7 @@ Everything here blocks, for half a minute or more, and belongs in a thread. vLLM
 its EngineCore process follow https://docs.vllm.ai (V1 architecture).
 """
 
+import asyncio
 import os
 import time
 from collections.abc import Iterator, Mapping
@@ -18,6 +19,7 @@ from deployments.backends.vllm_steps import StepRecorder
 from deployments.errors import ModelError
 from deployments.models import ModelSpec, locate, one_line, pick_dtype, resolve
 
+RELEASE_S = 5.0
 DEFAULT_MAX_NUM_SEQS = 256
 FIT_TO_MEMORY = -1  # vLLM: the model's context, or as much of it as the KV cache holds
 
@@ -35,11 +37,11 @@ class Engine:
 def build(model: ModelSpec, args: VllmArgs, steps: StepRecorder) -> Engine:
     """Load the model. ModelError for what no retry can mend; else the engine's own exception."""
     begun_s = time.monotonic()
-    location, model = locate(model), resolve(model)
+    source, model = locate(model), resolve(model)
     threads = _threads(args)
-    with _environment(args, threads, local=Path(location).is_dir()):
-        llm = _load(location, model, args, steps)
-    return _describe(llm, model, threads, load_s=time.monotonic() - begun_s)
+    with _environment(args, threads, local=Path(source).is_dir()):
+        llm = _load(source, model, args, steps)
+    return _describe(llm, model, source, threads, load_s=time.monotonic() - begun_s)
 
 
 def _threads(args: VllmArgs) -> int:
@@ -76,7 +78,7 @@ def _environment(args: VllmArgs, threads: int, *, local: bool) -> Iterator[None]
                 os.environ[key] = value
 
 
-def _load(location: str, model: ModelSpec, args: VllmArgs, steps: StepRecorder) -> Any:
+def _load(source: str, model: ModelSpec, args: VllmArgs, steps: StepRecorder) -> Any:
     try:
         from vllm.engine.arg_utils import AsyncEngineArgs
         from vllm.platforms import current_platform
@@ -86,7 +88,7 @@ def _load(location: str, model: ModelSpec, args: VllmArgs, steps: StepRecorder) 
     device = current_platform.device_type
     try:
         config = AsyncEngineArgs(
-            model=location,
+            model=source,
             revision=model.revision,
             dtype=pick_dtype(device) if model.dtype == "auto" else model.dtype,
             trust_remote_code=model.trust_remote_code,
@@ -108,7 +110,7 @@ def _load(location: str, model: ModelSpec, args: VllmArgs, steps: StepRecorder) 
     return AsyncLLM.from_vllm_config(config, stat_loggers=[steps.factory])
 
 
-def _describe(llm: Any, model: ModelSpec, threads: int, *, load_s: float) -> Engine:
+def _describe(llm: Any, model: ModelSpec, source: str, threads: int, *, load_s: float) -> Engine:
     import torch
     import transformers
     import vllm
@@ -121,6 +123,7 @@ def _describe(llm: Any, model: ModelSpec, threads: int, *, load_s: float) -> Eng
     kv_cache_bytes = _kv_cache_bytes(config)
     setup = {
         "model": model.name,
+        "source": source,
         "revision": model.revision,
         "dtype": str(weights.dtype).removeprefix("torch."),
         "device": "cpu" if cpu else current_platform.get_device_name(),
@@ -149,6 +152,15 @@ def _describe(llm: Any, model: ModelSpec, threads: int, *, load_s: float) -> Eng
         "load_s": round(load_s, 3),
     }
     return Engine(llm=llm, limits=limits, setup=setup, kv_cache_bytes=kv_cache_bytes)
+
+
+async def release(engine: Engine) -> None:
+    """Wait for the tasks that vLLM's shutdown has cancelled, then end its ZeroMQ threads, which it forgets."""
+    resources = engine.llm.engine_core.resources
+    tasks = [task for task in (engine.llm.output_handler, resources.output_queue_task) if task]
+    if tasks:
+        await asyncio.wait(tasks, timeout=RELEASE_S)
+    resources.ctx.destroy(linger=0)
 
 
 def _kv_cache_bytes(config: Any) -> int | None:
