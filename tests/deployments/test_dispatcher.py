@@ -235,6 +235,9 @@ def test_joining_keeps_to_the_cap_from_running_out_of_memory_until_it_has_recove
         finish_all(dispatcher, batch, 0.0)
     assert sizes == [2, 3, 3]
     assert dispatcher.cap == 4
+    for name in "ijklmn":
+        dispatcher.arrive(request(name), 1.0)
+    assert launched(dispatcher, 1.0) == ["ijklmn"]
 
 
 def test_batches_that_come_back_out_of_turn_find_their_place():
