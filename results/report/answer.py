@@ -1,5 +1,7 @@
 """The answer at the top: sentences, the scoreboard of all settings, how much of the plan is done."""
 
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from results.findings import Findings, Sentence
@@ -7,7 +9,6 @@ from results.report import headlines, numbers
 from results.report.curves import is_too_short
 from results.report.series import Series, rates_of, series_of
 
-_SHOWN = 4  # sentences of a kind before the rest is folded away
 _KINDS = (
     ("policy", "Strategies, on one backend"),
     ("engine", "Backends, under one strategy"),
@@ -30,7 +31,7 @@ class Score:
     """One row of the scoreboard."""
 
     series: Series
-    keeps_up: str
+    knee: str
     throughput: str
     quick: str
     tail: str
@@ -57,7 +58,7 @@ def answer(findings: Findings) -> Answer:
         headline=_headline(findings, series),
         progress=_progress(findings),
         repeats=_repeats(findings),
-        groups=tuple(_group(findings, kind, title) for kind, title in _KINDS),
+        groups=tuple(_group(findings, series, kind, title) for kind, title in _KINDS),
         scores=tuple(_score(one, findings, rates) for one in series),
         columns=_columns(rates) if rates else (),
         simulated=any(trial.trial.backend.startswith("simulated") for trial in findings.trials),
@@ -93,18 +94,38 @@ def _repeats(findings: Findings) -> str:
     return f"{text} so far: no intervals below 3" if low < 3 else f"{text}, intervals at 95 %"
 
 
-def _group(findings: Findings, kind: str, title: str) -> SentenceGroup:
-    of_kind = tuple(sentence for sentence in findings.sentences if sentence.kind == kind)
-    return SentenceGroup(kind=kind, title=title, shown=of_kind[:_SHOWN], more=of_kind[_SHOWN:])
+def _group(findings: Findings, series: Sequence[Series], kind: str, title: str) -> SentenceGroup:
+    """Show one sentence for each pair of strategies, on the backend where most have run; fold the others."""
+    found = {one.key: one for one in series}
+    many = Counter(one.place for one in series)
+    of_kind = [sentence for sentence in findings.sentences if sentence.kind == kind]
+    shown: dict[tuple[str, str], Sentence] = {}
+    for sentence in sorted(
+        of_kind, key=lambda one: -many[found[one.other].place if one.other in found else ""]
+    ):
+        pair = (_family(found, sentence.base), _family(found, sentence.other))
+        if pair[0] != pair[1] or kind != "policy":
+            shown.setdefault(pair, sentence)
+    first = list(shown.values()) if kind == "policy" else list(shown.values())[:1]
+    return SentenceGroup(
+        kind=kind,
+        title=title,
+        shown=tuple(first or of_kind),
+        more=tuple(sentence for sentence in of_kind if sentence not in first) if first else (),
+    )
+
+
+def _family(found: Mapping[str, Series], side: str) -> str:
+    return found[side].strategy if side in found else side
 
 
 def _columns(rates: list[float]) -> tuple[str, ...]:
     return (
         "strategy",
-        "keeps up",
+        "knee (req/s)",
         f"tokens/s at {numbers.rate(rates[-1])}",
         f"p50 TTFT at {numbers.rate(rates[0])}",
-        "p99 E2E at its highest rate not overloaded",
+        "p99 E2E at its highest rate that did not overload",
     )
 
 
@@ -120,20 +141,19 @@ def _score(one: Series, findings: Findings, rates: list[float]) -> Score:
         quick = f"{text} (overloaded)" if bottom.overloaded else text
     return Score(
         series=one,
-        keeps_up=_keeps_up(one, findings),
+        knee=_knee(one, findings),
         throughput=numbers.NOTHING if top is None else numbers.number(top.mean(headlines.THROUGHPUT)),
         quick=quick,
         tail=tail,
     )
 
 
-def _keeps_up(one: Series, findings: Findings) -> str:
+def _knee(one: Series, findings: Findings) -> str:
+    """Give the knee as the interval that it lies in; where trials were too short it is not judged."""
     low, high = findings.knees.get(one.key, (None, None))
-    doubt = " (some trials too short to judge)" if any(is_too_short(cell) for cell in one.cells) else ""
+    doubt = ", some not judged" if any(is_too_short(cell) for cell in one.cells) else ""
     if low is not None and high is not None:
-        return f"at {numbers.rate(low)}, not at {numbers.rate(high)}{doubt}"
+        return f"{numbers.number(low)} to {numbers.number(high)}{doubt}"
     if low is not None:
-        return f"up to {numbers.rate(low)}, the highest tried{doubt}"
-    if high is not None:
-        return f"not even at {numbers.rate(high)}{doubt}"
-    return f"unknown{doubt}"
+        return f"above {numbers.number(low)}{doubt}"
+    return f"below {numbers.number(high)}{doubt}" if high is not None else f"unknown{doubt}"

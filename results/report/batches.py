@@ -47,12 +47,16 @@ def panel(findings: Findings) -> Panel | Absent:
 
 
 def _view(series: Sequence[Series], rate: float) -> View:
+    places = Counter(one.place for one in series)
+    place = max(places, key=lambda name: places[name])
     means = [
-        f"{numbers.number(mean)} with {one.name}"
+        f"{numbers.number(mean)} with {one.setting}"
         for one in series
-        if (mean := _mean(one.at(rate))) is not None
+        if one.place == place and (mean := _mean(one.at(rate))) is not None
     ]
-    heading = f"At {numbers.rate(rate)} the mean batch is {', '.join(means[:3])}" if means else _HEADING
+    heading = (
+        f"At {numbers.rate(rate)} on {place} the mean batch is {', '.join(means)}" if means else _HEADING
+    )
     return View(heading=heading, charts=(_sizes_chart(series, rate), _triggers_chart(series, rate)))
 
 

@@ -149,7 +149,7 @@ def _hover(change: Change) -> str:
 
 def in_words(change: Change) -> str:
     """Give ratio, interval and, where the interval contains 1, that no difference is shown."""
-    text = f"{numbers.ratio(change.ratio)} {headlines.interval(change)}"
+    text = headlines.times(change)
     return f"{text}: no difference shown" if change.low is not None and not change.shown else text
 
 
@@ -165,7 +165,7 @@ def _heading(base: Series, changes: Sequence[Change]) -> str:
     backend, setting = sides(best.other)
     name = setting if backend == base.backend else side_name(best.other)
     return (
-        f"Compared with {base.name}: {name} has {numbers.ratio(best.ratio)} {headlines.interval(best)} "
+        f"Compared with {base.name}: {name} has {headlines.times(best)} "
         f"the tokens/s at {numbers.rate(best.rate)}"
     )
 

@@ -290,7 +290,9 @@ def _highest_throughputs(series: Sequence[Series]) -> str | None:
     if not places:
         return None
     place, highest = max(places.items(), key=lambda item: len(item[1]))
-    listed = ", ".join(f"{numbers.number(value)} with {setting}" for value, setting in sorted(highest)[:4])
+    listed = ", ".join(
+        f"{numbers.number(value)} with {setting}" for value, setting in sorted(highest, reverse=True)[:4]
+    )
     return f"The most tokens/s on {place}: {listed}"
 
 

@@ -27,11 +27,12 @@ def on_one_backend(changes: Iterable[Change]) -> list[Change]:
     return [change for change in changes if sides(change.base)[0] == sides(change.other)[0]]
 
 
-def interval(change: Change) -> str:
-    """Give the interval in brackets, or why there is none."""
+def times(change: Change) -> str:
+    """Give ratio and interval, 2.13× [2.10, 2.15], or why there is no interval."""
     if change.low is None or change.high is None:
-        return f"({numbers.count(change.pairs, 'repeat')}, no interval)"
-    return f"[{numbers.number(change.low)}, {numbers.number(change.high)}]"
+        return f"{numbers.ratio(change.ratio)} ({numbers.count(change.pairs, 'repeat')}, no interval)"
+    ratio, low, high = numbers.alike(change.ratio, change.low, change.high)
+    return f"{ratio}× [{low}, {high}]"
 
 
 def strongest(changes: Sequence[Change]) -> Change | None:
@@ -69,8 +70,7 @@ def _statement(changes: Sequence[Change], verb: str, what: str) -> str | None:
     where = f"at {numbers.rate(change.rate)} on {backend_name(backend)}"
     if change.low is not None and not change.shown:
         return f"No difference in {what} shown {where}"
-    times = f"{numbers.ratio(change.ratio)} {interval(change)}"
-    return f"{capital(setting)} {verb} {times} the {what} of {sides(change.base)[1]} {where}"
+    return f"{capital(setting)} {verb} {times(change)} the {what} of {sides(change.base)[1]} {where}"
 
 
 def spread(series: Sequence[Series], metric: glossary.Metric, statistic: str, rate: float) -> str | None:

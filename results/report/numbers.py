@@ -31,6 +31,12 @@ def ratio(value: float | None) -> str:
     return NOTHING if value is None else f"{number(value)}×"
 
 
+def alike(value: float, *bounds: float) -> tuple[str, ...]:
+    """Give a value and its bounds with as many decimals as the value has at three figures."""
+    digits = max(0, 2 - math.floor(math.log10(abs(value)))) if value else 2
+    return tuple(f"{one:,.{digits}f}" for one in (value, *bounds))
+
+
 def rate(value: float) -> str:
     """Give an arrival rate, 2.5 req/s."""
     return f"{number(value)} req/s"

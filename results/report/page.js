@@ -5,6 +5,7 @@
   const darkOf = JSON.parse(document.getElementById("dark").textContent);
   const prefersDark = window.matchMedia("(prefers-color-scheme: dark)");
   const PRINT_WIDTH_PX = 680;
+  const hidden = new Set(); // series that the reader switched off, in all figures
   let printing = false;
 
   // Colours are whole strings in a figure's specification.
@@ -34,6 +35,7 @@
         const chart = view.charts[Number(element.dataset.chart)];
         element.setAttribute("aria-label", chart.summary);
         const spec = coloured({ data: chart.data, layout: chart.layout });
+        for (const trace of spec.data) trace.visible = !hidden.has(trace.meta?.series);
         if (printing) spec.layout.width = PRINT_WIDTH_PX;
         return Plotly.react(element, spec.data, spec.layout, {
           responsive: true,
@@ -60,6 +62,15 @@
     for (const select of article.querySelectorAll("select[data-control]")) {
       select.addEventListener("change", () => choose(article));
     }
+  }
+  const keys = [...document.querySelectorAll("button[data-series]")];
+  for (const key of keys) {
+    key.addEventListener("click", () => {
+      const series = key.dataset.series;
+      if (!hidden.delete(series)) hidden.add(series);
+      for (const twin of keys) twin.setAttribute("aria-pressed", String(!hidden.has(twin.dataset.series)));
+      drawAll();
+    });
   }
   Promise.all(articles.map(choose)).then(() => {
     document.documentElement.dataset.drawn = "yes";

@@ -18,7 +18,7 @@ from plotly.offline import get_plotlyjs
 from results.findings import Findings
 from results.report import batches, changes, curves, glossary, splits, theme
 from results.report.answer import answer
-from results.report.panel import Absent, Panel
+from results.report.panel import Absent, Panel, unbroken
 from results.report.series import series_of
 from results.report.setup import setup
 from results.report.trust import trust
@@ -45,6 +45,7 @@ def render(findings: Findings, store: Store) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["unbroken"] = unbroken
     panels = _panels(findings)
     return environment.get_template("page.html.j2").render(
         title=f"{findings.sweep.get('name', 'sweep')} · batchyard",
@@ -54,6 +55,7 @@ def render(findings: Findings, store: Store) -> str:
         marks=curves.MARKS,
         series=series_of(findings),
         dark=theme.DARK,
+        shapes=theme.SHAPES,
         metrics=glossary.EXPLAINED,
         trust=trust(findings, store),
         setup=setup(findings),

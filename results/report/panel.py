@@ -80,7 +80,7 @@ class Panel:
         """Give all views for the page's script."""
         return {
             key: {
-                "heading": view.heading,
+                "heading": unbroken(view.heading),
                 "note": view.note,
                 "charts": [chart.specification() for chart in view.charts],
             }
@@ -95,3 +95,8 @@ class Absent:
     name: str
     heading: str
     reason: str
+
+
+def unbroken(text: str) -> str:
+    """Keep a setting such as "dynamic · 8 · 50 ms" on one line."""
+    return text.replace(" · ", "\u00a0·\u00a0")

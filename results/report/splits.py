@@ -71,6 +71,16 @@ def _view(splits: Sequence[Split], metric: str) -> View:
 def _chart(splits: Sequence[Split], label: str) -> Chart:
     figure = go.Figure()
     names = [f"{numbers.rate(s.rate)}{' *' if s.total.censored else ''}" for s in splits]
+    totals = [split.total for split in splits]
+    bounds = [v for t in totals for v in (t.ratio, t.low, t.high) if v]
+    stacked = [
+        math.prod(r for r in (s.policy.ratio, s.engine.ratio) if (r > 1) == up)
+        for s in splits
+        for up in (True, False)
+    ]
+    reach = [*bounds, *stacked, 1 / 1.5, 1.5]
+    ticks = theme.log_ticks(reach)
+    width = math.log2(max(reach) / min(reach))
     for part, colour in _PARTS:
         parts: list[Change] = [getattr(split, part) for split in splits]
         figure.add_trace(
@@ -80,7 +90,8 @@ def _chart(splits: Sequence[Split], label: str) -> Chart:
                 name=part,
                 orientation="h",
                 marker={"color": colour},
-                text=[f"{part} {numbers.ratio(change.ratio)}" for change in parts],
+                text=[_label(part, change, width) for change in parts],
+                textangle=0,
                 textposition="inside",
                 insidetextanchor="middle",
                 textfont={"color": theme.PAPER},
@@ -88,16 +99,7 @@ def _chart(splits: Sequence[Split], label: str) -> Chart:
                 hovertemplate="%{hovertext}<extra></extra>",
             )
         )
-    totals = [split.total for split in splits]
     figure.add_trace(_total(names, totals))
-    bounds = [v for t in totals for v in (t.ratio, t.low, t.high) if v]
-    stacked = [
-        math.prod(r for r in (s.policy.ratio, s.engine.ratio) if (r > 1) == up)
-        for s in splits
-        for up in (True, False)
-    ]
-    reach = [*bounds, *stacked, 1 / 1.5, 1.5]
-    ticks = theme.log_ticks(reach)
     figure.update_layout(
         theme.layout(legend=True, height_px=150 + 52 * max(1, len(splits))),
         barmode="relative",
@@ -112,6 +114,11 @@ def _chart(splits: Sequence[Split], label: str) -> Chart:
     )
     figure.add_vline(x=0, line={"color": theme.INK, "width": 1.2})
     return Chart(figure=figure, summary=_summary(splits, label))
+
+
+def _label(part: str, change: Change, width: float) -> str:
+    """Label a bar that is wide enough for it on an axis of `width` doublings."""
+    return f"{part} {numbers.ratio(change.ratio)}" if abs(math.log2(change.ratio)) > 0.13 * width else ""
 
 
 def _total(names: Sequence[str], totals: Sequence[Change]) -> go.Scatter:

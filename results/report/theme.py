@@ -26,7 +26,22 @@ _SYMBOLS: dict[str, tuple[str, ...]] = {
     "dynamic": ("circle", "diamond", "hexagon"),
     "continuous": ("triangle-up", "star", "triangle-down"),
 }
-_OTHER_SYMBOLS = ("x", "bowtie", "hourglass")
+_OTHER_SYMBOLS = ("x", "diamond-wide", "octagon")
+SHAPES: dict[str, str] = {
+    "square": "3,3 11,3 11,11 3,11",
+    "cross": "5,2 9,2 9,5 12,5 12,9 9,9 9,12 5,12 5,9 2,9 2,5 5,5",
+    "pentagon": "7,2 12,5.6 10,11.5 4,11.5 2,5.6",
+    "circle": "7,2 9.5,2.7 11.3,4.5 12,7 11.3,9.5 9.5,11.3 7,12 4.5,11.3 2.7,9.5 2,7 2.7,4.5 4.5,2.7",
+    "diamond": "7,1 13,7 7,13 1,7",
+    "hexagon": "7,2 11.4,4.5 11.4,9.5 7,12 2.6,9.5 2.6,4.5",
+    "triangle-up": "7,1.5 13,11.5 1,11.5",
+    "triangle-down": "7,12.5 13,2.5 1,2.5",
+    "star": "7,0.5 8.6,5.1 13.4,5.1 9.5,8 11,12.6 7,9.8 3,12.6 4.5,8 0.6,5.1 5.4,5.1",
+    "x": "4,1.5 7,4.5 10,1.5 12.5,4 9.5,7 12.5,10 10,12.5 7,9.5 4,12.5 1.5,10 4.5,7 1.5,4",
+    "diamond-wide": "7,3 14,7 7,11 0,7",
+    "octagon": "5,2 9,2 12,5 12,9 9,12 5,12 2,9 2,5",
+}
+"""Marker → its outline in a box of 14 × 14, for the page's own legend."""
 _DASHES: dict[str, str] = {
     "vllm": "solid",
     "huggingface": "dash",
@@ -124,6 +139,7 @@ def layout(*, height_px: int, legend: bool = False, **settings: Any) -> dict[str
         "showlegend": legend,
         "legend": {
             "orientation": "h",
+            "traceorder": "normal",
             "yref": "container",
             "y": 0,
             "yanchor": "bottom",
