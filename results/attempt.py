@@ -2,6 +2,7 @@
 
 import io
 import json
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,7 +15,10 @@ from results.records import BATCHES, REQUESTS, SCHEMA_VERSION, Failure, Trial
 
 
 class Attempt:
-    """Made by `Store.begin_attempt`. Nothing that it wrote counts before `finish`."""
+    """Made by `Store.begin_attempt`. Nothing that it wrote counts before `finish`.
+
+    Threads may write at once: a part file is always one call's rows.
+    """
 
     def __init__(
         self,
@@ -32,6 +36,7 @@ class Attempt:
         self._parts: dict[str, int] = {}  # file name → bytes
         self._request_ids: set[str] = set()
         self._ended = False
+        self._writing = threading.Lock()
         provenance = {"schema_version": SCHEMA_VERSION, "cell_id": cell_id, "attempt": number, "sweep": sweep}
         self._metadata = {"batchyard": json.dumps(provenance)}
 
@@ -41,31 +46,35 @@ class Attempt:
         StoreError on an unknown or missing column, or on a request that was written before.
         """
         ids = [str(row.get("request_id")) for row in rows]
-        if len(set(ids)) < len(ids) or not self._request_ids.isdisjoint(ids):
-            raise StoreError(f"cell {self.cell_id}: a request may have only one row in an attempt")
-        self._write("requests", rows, REQUESTS)
-        self._request_ids.update(ids)
+        with self._writing:
+            if len(set(ids)) < len(ids) or not self._request_ids.isdisjoint(ids):
+                raise StoreError(f"cell {self.cell_id}: a request may have only one row in an attempt")
+            self._write("requests", rows, REQUESTS)
+            self._request_ids.update(ids)
 
     def write_batches(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write one part file of batch or step rows (schema BATCHES), in the same way."""
-        self._write("batches", rows, BATCHES)
+        with self._writing:
+            self._write("batches", rows, BATCHES)
 
     def finish(self, trial: Trial) -> None:
         """Write done.json, which makes this attempt count.
 
         StoreError unless every planned request has its row: nothing is dropped, whatever became of it.
         """
-        rows = len(self._request_ids)
-        if rows != trial.planned_requests or not rows:
-            raise StoreError(
-                f"cell {self.cell_id}: {trial.planned_requests} requests were planned, {rows} have a row"
-            )
-        document = {"trial": trial.model_dump(mode="json"), "parts": self._parts}
-        self._end("done.json", trial, document)
+        with self._writing:
+            rows = len(self._request_ids)
+            if rows != trial.planned_requests or not rows:
+                raise StoreError(
+                    f"cell {self.cell_id}: {trial.planned_requests} requests were planned, {rows} have a row"
+                )
+            document = {"trial": trial.model_dump(mode="json"), "parts": self._parts}
+            self._end("done.json", trial, document)
 
     def fail(self, failure: Failure) -> None:
         """Write failed.json: the attempt is over, its rows do not count."""
-        self._end("failed.json", failure, failure.model_dump(mode="json"))
+        with self._writing:
+            self._end("failed.json", failure, failure.model_dump(mode="json"))
 
     def _write(self, kind: str, rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> None:
         self._must_be_open()

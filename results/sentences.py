@@ -44,11 +44,15 @@ def sentences(
 def _comparisons(curves: Mapping[str, Curve], changes: Changes, joinable: set[str]) -> Iterator[Sentence]:
     for base, other in combinations(curves, 2):
         one, two = _any(curves[base]), _any(curves[other])
-        found = {key: change for key, change in changes.items() if key[2:] == (base, other)}
+        found = [
+            change
+            for key, change in changes.items()
+            if key[2:] == (base, other) and key[0] in (LATENCY, THROUGHPUT)
+        ]
         if not found or (one.strategy == two.strategy and one.backend == two.backend):
             continue
         claim = _claim(curves[base], curves[other], base, other, changes)
-        where = f"{two.model}, {two.device}, {repeats(found.values())}"
+        where = f"{two.model}, {two.device}, {repeats(found)}"
         doubts = _caveats(curves[base], curves[other])
         if one.backend == two.backend:
             subject, against = _batching(two).capitalize(), f"{_batching(one)} on the same backend"

@@ -33,7 +33,7 @@ def summarise(trial: Trial, measured: pa.Table, batches: pa.Table, steady_start_
         "lockstep_waste": _waste(sized, "lockstep_waste", "output_tokens"),
         **request_statistics(measured),
     }
-    triggers = Counter(name for name in batches.column("trigger").to_pylist() if name is not None)
+    triggers = Counter(_served(batches).column("trigger").drop_null().to_pylist())
     return TrialSummary(
         trial=trial,
         metrics=metrics,
@@ -46,11 +46,20 @@ def summarise(trial: Trial, measured: pa.Table, batches: pa.Table, steady_start_
 def own_batches(trial: Trial, batches: pa.Table) -> pa.Table:
     """Give the rows that describe the strategy's batches: engine steps for continuous, else releases.
 
-    Releases stand in for steps where the engine reports none.
+    Releases stand in for steps where the engine reports none. Left out: steps with nobody resident, and
+    batches that ran out of memory, whose requests are counted when they run again.
     """
-    kind = pc.equal(batches.column("kind"), "step" if trial.strategy == "continuous" else "batch")
-    rows = batches.filter(kind)
-    return rows if rows.num_rows else batches.filter(pc.equal(batches.column("kind"), "batch"))
+    served = _served(batches)
+    steps = served.filter(
+        pc.and_(pc.equal(served.column("kind"), "step"), pc.greater(served.column("size"), 0))
+    )
+    if trial.strategy == "continuous" and steps.num_rows:
+        return steps
+    return served.filter(pc.equal(served.column("kind"), "batch"))
+
+
+def _served(batches: pa.Table) -> pa.Table:
+    return batches.filter(pc.invert(pc.fill_null(batches.column("out_of_memory"), False)))
 
 
 def _waste(batches: pa.Table, waste: str, tokens: str) -> float | None:

@@ -49,9 +49,13 @@ def times(change: Change) -> str:
 
 def repeats(changes: Iterable[Change]) -> str:
     """Say how many repeats stand behind the changes, and that few give no interval."""
-    fewest = min(change.pairs for change in changes)
-    count = "one repeat" if fewest == 1 else f"{fewest} repeats"
-    return f"{count}, {'no interval' if fewest < FEWEST_PAIRS else '95 % intervals'}"
+    counts = [change.pairs for change in changes]
+    fewest, most = min(counts), max(counts)
+    if fewest < FEWEST_PAIRS <= most:
+        return f"{fewest} to {most} repeats, 95 % intervals where there are {FEWEST_PAIRS}"
+    count = f"{fewest} to {most} repeats" if fewest < most else f"{fewest} repeats"
+    count = "one repeat" if most == 1 else count
+    return f"{count}, {'no interval' if most < FEWEST_PAIRS else '95 % intervals'}"
 
 
 def rates(values: Sequence[float]) -> str:

@@ -5,6 +5,8 @@ import os
 import socket
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -50,6 +52,22 @@ def test_the_lock_of_a_killed_process_is_taken_over(tmp_path: Path) -> None:
         with pytest.raises(StoreError, match=str(os.getpid())), SweepLock(tmp_path):
             pass
     assert list(tmp_path.iterdir()) == []
+
+
+def test_of_many_that_find_a_dead_lock_one_gets_it(tmp_path: Path) -> None:
+    def enter(lock: SweepLock) -> bool:
+        together.wait()
+        try:
+            lock.__enter__()
+        except StoreError:
+            return False
+        return True
+
+    together = threading.Barrier(8)
+    leave(tmp_path, process_started="another boot 1")
+    with ThreadPoolExecutor(8) as pool:
+        got = list(pool.map(enter, [SweepLock(tmp_path) for _ in range(8)]))
+    assert got.count(True) == 1
 
 
 def test_a_pid_used_again_by_another_process_is_not_the_driver(tmp_path: Path) -> None:

@@ -59,7 +59,11 @@ def test_factors_and_numbers_are_short() -> None:
     assert times(change(1.1, 0.9, 1.4)) == "×1.10 [0.90, 1.40] (no difference shown)"
     assert times(change(12.34, pairs=2)) == "×12.3"
     assert [number(value) for value in (0.5, 2.0, 3.14159, 1234.5)] == ["0.5", "2", "3.14", "1234"]
-    assert repeats([change(1, pairs=1), change(1, 1, 1)]) == "one repeat, no interval"
+    assert repeats([change(1, pairs=1)]) == "one repeat, no interval"
+    assert repeats([change(1, pairs=1), change(1, pairs=2)]) == "1 to 2 repeats, no interval"
+    assert (
+        repeats([change(1, pairs=1), change(1, 1, 1)]) == "1 to 3 repeats, 95 % intervals where there are 3"
+    )
     assert repeats([change(1, pairs=2)]) == "2 repeats, no interval"
     assert repeats([change(1, 1, 1)]) == "3 repeats, 95 % intervals"
 

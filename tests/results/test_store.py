@@ -1,6 +1,7 @@
 """The store: what counts, and what a crash, damage or a newer version leaves readable."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -219,6 +220,17 @@ def test_each_part_carries_its_provenance(tmp_path: Path, made_sweep: ModuleType
     carried = json.loads(metadata[b"batchyard"])
     assert (carried["cell_id"], carried["attempt"]) == ("a", 1)
     assert carried["sweep"]["provenance"] == {"git_commit": "abc"}
+
+
+def test_threads_that_write_at_once_lose_nothing(tmp_path: Path, made_sweep: ModuleType) -> None:
+    store = Store(tmp_path)
+    attempt = store.begin_attempt("a")
+    rows = [made_sweep.request_row(cell_id="a", index=k, token_s=[1.0, 2.0]) for k in range(60)]
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(lambda row: attempt.write_requests([row]), rows))
+    attempt.finish(made_sweep.make_trial(rows))
+    assert store.requests().column("index").to_pylist() == list(range(60))
+    assert store.problems == []
 
 
 def test_rows_that_do_not_fit_are_refused(tmp_path: Path, made_sweep: ModuleType) -> None:

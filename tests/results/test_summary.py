@@ -99,6 +99,34 @@ def test_lockstep_waste_is_a_ratio_of_sums(tmp_path: Path, made_sweep: ModuleTyp
     assert one.metrics["padding_waste"] is None
 
 
+def test_batches_that_ran_out_of_memory_and_idle_steps_are_not_counted(
+    tmp_path: Path, made_sweep: ModuleType
+) -> None:
+    store = Store(tmp_path)
+    batches = [
+        {"size": 8, "trigger": "size", "out_of_memory": True},
+        {"batch_id": 1, "size": 4, "trigger": "size"},
+        {"batch_id": 2, "size": 4, "trigger": "age"},
+    ]
+    steps = [{"kind": "step", "batch_id": k, "size": k, "out_of_memory": None} for k in range(3)]
+    write_trial(made_sweep, store, "a", [{"token_s": [1.0]}], [*batches, *steps])
+    write_trial(
+        made_sweep,
+        store,
+        "b",
+        [{"token_s": [1.0]}],
+        [*batches, *steps],
+        knobs=made_sweep.KNOBS[3],
+        backend="vllm",
+    )
+    write_trial(
+        made_sweep, store, "c", [{"token_s": [1.0]}], batches, knobs=made_sweep.KNOBS[3], backend="vllm"
+    )
+    sizes = [dict(one.batch_sizes) for one in find(store).trials]
+    assert sizes == [{4: 2}, {1: 1, 2: 1}, {4: 2}]
+    assert find(store).trials[0].triggers == {"age": 1, "size": 1}
+
+
 def test_one_cut_holds_for_all_strategies_of_a_rate_and_repeat(findings: Findings) -> None:
     starts: dict[tuple[float, int], set[float | None]] = {}
     for one in findings.trials:
