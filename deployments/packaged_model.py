@@ -80,8 +80,8 @@ def _convert(weights: Path, target: Path) -> None:
             source, **gguf, dtype=torch.bfloat16, quantization_config=GgufConfig(dequantize=True)
         )
         tokenizer = AutoTokenizer.from_pretrained(source, **gguf)
-    except ImportError as exc:
-        raise ModelError(f"model {NAME} cannot be converted: {exc}") from exc
+    except Exception as exc:  # a GGUF reader missing, or a file that is cut short
+        raise ModelError(f"model {NAME} cannot be converted: {" ".join(str(exc).split())}") from exc
     model.save_pretrained(target)
     tokenizer.save_pretrained(target)
 

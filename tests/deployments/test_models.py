@@ -1,0 +1,180 @@
+"""Models are found, or refused in one line; nothing heavy is imported for reading a config."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from deployments import packaged_model
+from deployments.errors import ModelError
+from deployments.models import PRESETS, ModelSpec, encoder, locate, pick_dtype, resolve
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_reading_a_spec_imports_no_engine() -> None:
+    heavy = "{'torch', 'transformers', 'vllm', 'ray', 'huggingface_hub'}"
+    code = f"import sys, deployments.models, deployments.backends.registry; print({heavy} & set(sys.modules))"
+    ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize("name", sorted(set(PRESETS) - {"smollm2-135m"}))
+def test_a_hub_preset_pins_dtype_and_commit(name: str) -> None:
+    spec = resolve(ModelSpec(name=name))
+    assert spec.name.count("/") == 1
+    assert spec.dtype != "auto"
+    assert spec.revision is not None
+    assert len(bytes.fromhex(spec.revision)) == 20
+
+
+def test_what_is_written_wins_over_the_preset() -> None:
+    written = ModelSpec(name="mistral-7b", dtype="float32", revision="main", trust_remote_code=True)
+    spec = resolve(written)
+    assert spec.name == "mistralai/Mistral-7B-Instruct-v0.3"
+    assert (spec.dtype, spec.revision, spec.trust_remote_code) == ("float32", "main", True)
+
+
+def test_a_name_that_is_no_preset_stays_as_written() -> None:
+    spec = ModelSpec(name="somebody/some-model")
+    assert resolve(spec) is spec
+
+
+def test_a_folder_with_safetensors_is_located(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = model_folder(tmp_path, "config.json", "model-00001-of-00002.safetensors")
+    assert locate(ModelSpec(name=str(folder))) == str(folder)
+    monkeypatch.chdir(tmp_path)
+    assert locate(ModelSpec(name="model")) == str(folder), "a relative folder is made absolute"
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        (("model.safetensors",), "has no config.json"),
+        (("config.json",), "has no safetensors weights"),
+        (("config.json", "pytorch_model.bin"), "has no safetensors weights"),
+    ],
+    ids=["no config", "no weights", "pickle only"],
+)
+def test_an_incomplete_folder_is_refused_in_one_line(
+    tmp_path: Path, files: tuple[str, ...], said: str
+) -> None:
+    folder = model_folder(tmp_path, *files)
+    with pytest.raises(ModelError, match=said) as refused:
+        locate(ModelSpec(name=str(folder)))
+    assert str(folder) in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["./nowhere", "/nowhere/at/all", "some/deep/folder"])
+def test_an_unknown_folder_is_refused(name: str) -> None:
+    with pytest.raises(ModelError, match=f"model folder {name} does not exist"):
+        locate(ModelSpec(name=name))
+
+
+@pytest.mark.parametrize("name", ["nobody/no-such-model", "llama-2-13b", "not a name!"])
+def test_an_id_that_is_not_here_is_refused_offline_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    with pytest.raises(ModelError, match="is not available: not in the local cache") as refused:
+        locate(ModelSpec(name=name))
+    assert "\n" not in str(refused.value)
+
+
+def test_a_cached_id_is_located_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    commit = "0" * 40
+    snapshot = tmp_path / "models--some--model" / "snapshots" / commit
+    snapshot.mkdir(parents=True)
+    (snapshot / "config.json").touch()
+    spec = ModelSpec(name="some/model", revision=commit)
+    with pytest.raises(ModelError, match="no safetensors"):
+        locate(spec)
+    (snapshot / "model.safetensors").touch()
+    assert locate(spec) == "some/model"
+
+
+@pytest.mark.model
+def test_a_folder_without_tokenizer_has_a_vocabulary_but_no_encoder(tiny_model: Path) -> None:
+    assert encoder(ModelSpec(name=str(tiny_model))) == (None, 512)
+
+
+@pytest.mark.model
+def test_text_becomes_ids_without_special_tokens(tiny_model: Path, tmp_path: Path) -> None:
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+    from transformers import PreTrainedTokenizerFast
+
+    words = {"<s>": 0, "<unk>": 1, "wait": 2, "for": 3, "four": 4}
+    tokenizer = Tokenizer(models.WordLevel(words, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 0)])
+    for file in tiny_model.iterdir():
+        (tmp_path / file.name).symlink_to(file)
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>").save_pretrained(tmp_path)
+    encode, vocabulary = encoder(ModelSpec(name=str(tmp_path)))
+    assert encode is not None
+    assert encode("wait for four") == [2, 3, 4]
+    assert vocabulary == 512
+
+
+def test_auto_is_bfloat16_only_where_the_cpu_computes_in_it() -> None:
+    flags = set(Path("/proc/cpuinfo").read_text().split())
+    computes = bool(flags & {"avx512_bf16", "amx_bf16"})
+    assert pick_dtype("cpu") == ("bfloat16" if computes else "float32")
+
+
+def test_the_first_of_two_conversions_stands(tmp_path: Path) -> None:
+    cached = tmp_path / "model-1"
+    for writer in ("first", "second"):
+        unfinished = tmp_path / writer
+        unfinished.mkdir()
+        (unfinished / "config.json").write_text(writer)
+        packaged_model._publish(unfinished, cached)
+    assert (cached / "config.json").read_text() == "first"
+
+
+def test_a_failed_conversion_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / packaged_model.GGUF).write_bytes(b"not a model")
+    monkeypatch.setenv("BATCHYARD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(packaged_model, "_packaged", lambda: (package / packaged_model.GGUF, "9.9"))
+    told: list[str] = []
+    with pytest.raises(ModelError, match="cannot be converted"):
+        locate(ModelSpec(name="smollm2-135m"), told.append)
+    assert len(told) == 1
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_a_package_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packaged_model, "DISTRIBUTION", "no-such-distribution")
+    with pytest.raises(ModelError, match="needs the package no-such-distribution"):
+        locate(ModelSpec(name="smollm2-135m"))
+
+
+@pytest.mark.model
+def test_the_packaged_model_is_converted_once_and_encodes() -> None:
+    """Uses the cache of whoever runs the tests, so that the conversion is paid once."""
+    spec = ModelSpec(name="smollm2-135m")
+    folder = Path(locate(spec))
+    assert json.loads((folder / "config.json").read_text())["num_hidden_layers"] == 30
+    told: list[str] = []
+    assert locate(spec, told.append) == str(folder)
+    assert told == []
+    encode, vocabulary = encoder(spec)
+    assert encode is not None
+    assert encode("The capital of France is") == [504, 3575, 282, 4649, 314]
+    assert vocabulary == 49_152
+
+
+def model_folder(tmp_path: Path, *files: str) -> Path:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for name in files:
+        (folder / name).touch()
+    return folder
