@@ -81,7 +81,8 @@ def _convert(weights: Path, target: Path) -> None:
         )
         tokenizer = AutoTokenizer.from_pretrained(source, **gguf)
     except Exception as exc:  # a GGUF reader missing, or a file that is cut short
-        raise ModelError(f"model {NAME} cannot be converted: {" ".join(str(exc).split())}") from exc
+        why = " ".join(str(exc).split())
+        raise ModelError(f"model {NAME} cannot be converted: {why}") from exc
     model.save_pretrained(target)
     tokenizer.save_pretrained(target)
 
