@@ -1,0 +1,175 @@
+"""What the contract suite cannot ask of every backend: cuts in mid-batch, errors inside a forward pass."""
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from deployments.backends.backend import Output, Work
+from deployments.backends.engine_args import HuggingFaceArgs
+from deployments.backends.huggingface import HuggingFace
+from deployments.errors import BackendError, ModelError, OutOfMemory
+from deployments.models import ModelSpec
+
+pytestmark = [pytest.mark.model, pytest.mark.asyncio(loop_scope="module")]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def backend(tiny_model: Path) -> AsyncIterator[HuggingFace]:
+    started = HuggingFace(ModelSpec(name=str(tiny_model), dtype="float32"), HuggingFaceArgs(threads=1))
+    await started.start()
+    yield started
+    await started.close()
+
+
+def work(request_id: str, output_tokens: int) -> Work:
+    return Work(request_id=request_id, prompt_ids=[5, 6, 7], output_tokens=output_tokens)
+
+
+async def run(backend: HuggingFace, *batch: Work) -> list[Output]:
+    delivered: list[Output] = []
+    await backend.run(batch, delivered.append)
+    return delivered
+
+
+@contextmanager
+def before_pass(backend: HuggingFace, number: int, act: Callable[[], Any]) -> Iterator[None]:
+    """Do something in the engine's thread just before its forward pass of that number, from 1."""
+    passes = itertools.count(1)
+
+    def hook(module: Any, args: Any, kwargs: Any) -> None:
+        if next(passes) == number:
+            act()
+
+    assert backend._engine is not None
+    handle = backend._engine.model.register_forward_pre_hook(hook, with_kwargs=True)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+async def test_a_cut_in_mid_batch_finishes_the_rows_that_have_their_length(backend: HuggingFace) -> None:
+    loop, sixth_pass = asyncio.get_running_loop(), asyncio.Event()
+    whole = await run(backend, work("long", 40))
+    with before_pass(backend, 6, lambda: loop.call_soon_threadsafe(sixth_pass.set)):
+        delivered: list[Output] = []
+        open_run = asyncio.create_task(
+            backend.run([work("short", 3), work("long", 1500), work("five", 5)], delivered.append)
+        )
+        await sixth_pass.wait()
+        await backend.abort()
+        await open_run
+    short, long, five = delivered
+    assert [short.status, long.status, five.status] == ["finished", "unfinished", "finished"]
+    assert [len(short.token_s), len(five.token_s)] == [3, 5]
+    assert 6 <= len(long.token_s) == len(long.output_ids) < 1500
+    compared = min(40, len(long.output_ids))
+    assert long.output_ids[:compared] == whole[0].output_ids[:compared]
+    assert short.returned_s == long.returned_s
+
+
+async def test_a_cancelled_run_stops_the_engine(backend: HuggingFace) -> None:
+    loop, third_pass = asyncio.get_running_loop(), asyncio.Event()
+    with before_pass(backend, 3, lambda: loop.call_soon_threadsafe(third_pass.set)):
+        delivered: list[Output] = []
+        open_run = asyncio.create_task(backend.run([work("long", 1500)], delivered.append))
+        await third_pass.wait()
+        open_run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await open_run
+    next_run = await run(backend, work("next", 3))
+    assert delivered == []
+    assert next_run[0].status == "finished"
+
+
+async def test_out_of_memory_delivers_nothing_and_the_batch_may_run_again(backend: HuggingFace) -> None:
+    import torch
+
+    batch = [work("a", 5), Work(request_id="invalid", prompt_ids=[], output_tokens=1), work("b", 5)]
+    with before_pass(backend, 3, lambda: torch.empty(2**50, dtype=torch.uint8)):  # the allocator's own error
+        delivered: list[Output] = []
+        with pytest.raises(OutOfMemory, match="can't allocate memory"):
+            await backend.run(batch, delivered.append)
+    assert delivered == []
+    again = await run(backend, *batch)
+    assert [output.status for output in again] == ["finished", "failed", "finished"]
+
+
+async def test_a_gpu_out_of_memory_is_recognised_too(backend: HuggingFace) -> None:
+    import torch
+
+    def fail() -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.\nmore lines")
+
+    with before_pass(backend, 1, fail):
+        with pytest.raises(OutOfMemory) as caught:
+            await run(backend, work("a", 5))
+    assert str(caught.value) == "CUDA out of memory. Tried to allocate 2.00 GiB."
+
+
+async def test_another_error_fails_the_rows_of_its_batch_alone(backend: HuggingFace) -> None:
+    def fail() -> None:
+        raise IndexError("index out of range in self")
+
+    with before_pass(backend, 2, fail):
+        failed = await run(backend, work("a", 5), work("b", 1))
+    for output in failed:
+        assert (output.status, output.cause) == ("failed", "IndexError")
+        assert output.error == "index out of range in self"
+        assert output.output_ids == output.token_s == ()
+    assert (await run(backend, work("a", 5)))[0].status == "finished"
+
+
+async def test_threads_are_set_in_the_engines_thread_and_recorded(tiny_model: Path) -> None:
+    backend = HuggingFace(ModelSpec(name=str(tiny_model)), HuggingFaceArgs(threads=2))
+    await backend.start()
+    assert backend.setup["threads"] == 2
+    await backend.close()
+
+
+async def test_peak_memory_is_that_of_the_period(backend: HuggingFace) -> None:
+    import torch
+
+    def spike() -> None:
+        torch.ones(2**28, dtype=torch.uint8)
+
+    if backend.memory().kind != "resident":
+        pytest.skip("the spike is in the process's memory")
+    backend.reset_memory()
+    await run(backend, work("a", 2))
+    quiet = backend.memory()
+    with before_pass(backend, 1, spike):
+        await run(backend, work("a", 2))
+    spiked = backend.memory()
+    backend.reset_memory()
+    await run(backend, work("a", 2))
+    after = backend.memory()
+    assert quiet.peak_bytes is not None
+    assert spiked.peak_bytes is not None
+    assert after.peak_bytes is not None
+    assert spiked.peak_bytes - quiet.peak_bytes > 0.9 * 2**28
+    assert spiked.peak_bytes - after.peak_bytes > 0.9 * 2**28
+
+
+async def test_a_load_that_misses_its_deadline_is_no_permanent_error(tiny_model: Path) -> None:
+    backend = HuggingFace(ModelSpec(name=str(tiny_model)), HuggingFaceArgs(start_deadline_s=1e-6))
+    with pytest.raises(BackendError, match="did not load within 1e-06 s") as caught:
+        await backend.start()
+    assert not isinstance(caught.value, ModelError)
+    await backend.close()
+
+
+async def test_broken_weights_are_a_permanent_error_in_one_line(tiny_model: Path, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_bytes((tiny_model / "config.json").read_bytes())
+    (tmp_path / "model.safetensors").write_bytes(b"not weights")
+    backend = HuggingFace(ModelSpec(name=str(tmp_path)), HuggingFaceArgs())
+    with pytest.raises(ModelError, match="cannot be loaded") as caught:
+        await backend.start()
+    assert "\n" not in str(caught.value)
+    await backend.close()
