@@ -1,69 +1,109 @@
-"""The set-up: what ran where, in which versions, from which config, and the command that does it again."""
+"""The set-up: what ran where, in which versions, from which config, and the commands that do it again."""
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import yaml
 
 from results.findings import Findings
+from results.records import Trial
+from results.report.series import backend_name
 
-_CONFIG_KEYS = ("config_text", "config")
+_CONFIG = "config"
+_TITLES: dict[str, str] = {
+    "provenance": "Machine, versions and commit",
+    "resolved": "Resolved from the config",
+    "measured": "Measured to resolve the config",
+    "workload_hashes": "Workloads, by rate/repeat",
+}
+
+Facts = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FactGroup:
+    """Facts by name under one title."""
+
+    title: str
+    facts: Facts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """The section on the set-up: facts by name, the config as YAML and a command."""
+    """The section on the set-up. `config` is YAML, `commands` are lines for a shell."""
 
     heading: str
-    facts: tuple[tuple[str, str], ...]
+    groups: tuple[FactGroup, ...]
     config: str
-    command: str
+    config_file: str
+    commands: tuple[str, ...]
 
 
 def setup(findings: Findings) -> Setup:
-    """Collect what sweep.json and the trials say; where trials differ, all values are listed."""
+    """Collect what sweep.json and the trials say; where backends differ, each value names its own."""
     trials = [trial.trial for trial in findings.trials]
-    facts: dict[str, list[str]] = {}
-    for name, values in (
-        ("models", [trial.model for trial in trials]),
-        ("devices", [trial.device for trial in trials]),
-        ("backends", [trial.backend for trial in trials]),
-    ):
-        for value in values:
-            _add(facts, name, value)
-    for trial in trials:
-        _flatten(facts, "", trial.setup)
-    for key, value in findings.sweep.items():
-        if key not in (*_CONFIG_KEYS, "command"):
-            _flatten(facts, "", {key: value})
+    sweep = findings.sweep
+    nested = {key: value for key, value in sweep.items() if isinstance(value, Mapping) and key != _CONFIG}
+    plain = {key: value for key, value in sweep.items() if key not in (*nested, _CONFIG)}
+    groups = [FactGroup(title="What ran", facts=(*_of_trials(trials), *_flat(plain)))]
+    groups += [
+        FactGroup(title=_TITLES.get(key, _words(key)), facts=_flat(nested[key]))
+        for key in sorted(nested, key=lambda key: list(_TITLES).index(key) if key in _TITLES else 99)
+    ]
     return Setup(
-        heading=_heading(facts),
-        facts=tuple((name, ", ".join(values)) for name, values in facts.items()),
-        config=_config(findings.sweep),
-        command=_command(findings.sweep),
+        heading=_heading(trials),
+        groups=tuple(group for group in groups if group.facts),
+        config=_config(sweep),
+        config_file=f"{sweep.get('name', 'sweep')}.yaml",
+        commands=_commands(sweep),
     )
 
 
-def _heading(facts: Mapping[str, list[str]]) -> str:
-    if "models" not in facts:
-        return "What was to be measured"
-    return f"{', '.join(facts['models'])} on {', '.join(facts['devices'])}"
+def _heading(trials: Iterable[Trial]) -> str:
+    models = dict.fromkeys(trial.model for trial in trials)
+    devices = dict.fromkeys(trial.device for trial in trials)
+    return f"{', '.join(models)} on {', '.join(devices)}" if models else "Nothing has run yet"
 
 
-def _flatten(facts: dict[str, list[str]], prefix: str, values: Mapping[str, Any]) -> None:
+def _of_trials(trials: Iterable[Trial]) -> Facts:
+    """Give what the trials say; a value that is not the same on all backends names those it holds for."""
+    found: dict[str, dict[str, list[str]]] = {}  # name → value → backends
+    backends: list[str] = []
+    for trial in trials:
+        backend = backend_name(trial.backend)
+        if backend not in backends:
+            backends.append(backend)
+        described = {"model": trial.model, "device": trial.device, **trial.setup, "engine": trial.engine}
+        for name, value in _flat(described):
+            holders = found.setdefault(name, {}).setdefault(value, [])
+            if backend not in holders:
+                holders.append(backend)
+    facts = [("backends", ", ".join(backends))] if backends else []
+    for name, values in found.items():
+        texts = [
+            value if set(holders) == set(backends) else f"{value} ({', '.join(holders)})"
+            for value, holders in values.items()
+        ]
+        facts.append((name, ", ".join(texts)))
+    return tuple(facts)
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> Facts:
+    """Give nested values as pairs of text; what is null is left out."""
+    facts: list[tuple[str, str]] = []
     for key, value in values.items():
-        name = f"{prefix} {key}".strip().replace("_", " ")
+        name = f"{prefix} {_words(str(key))}".strip()
         if isinstance(value, Mapping):
-            _flatten(facts, name, value)
+            facts += _flat(value, name)
         elif value is not None:
-            _add(facts, name, _text(value))
+            facts.append((name, _text(value)))
+    return tuple(facts)
 
 
-def _add(facts: dict[str, list[str]], name: str, text: str) -> None:
-    known = facts.setdefault(name, [])
-    if text not in known:
-        known.append(text)
+def _words(key: str) -> str:
+    return key.replace("_", " ")
 
 
 def _text(value: Any) -> str:
@@ -71,19 +111,21 @@ def _text(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, list | tuple):
         return ", ".join(_text(item) for item in value)
-    return str(value)
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _config(sweep: Mapping[str, Any]) -> str:
     """Give the config as it was written, as YAML; empty if sweep.json has none."""
-    config = next((sweep[key] for key in _CONFIG_KEYS if key in sweep), None)
+    config = sweep.get(_CONFIG)
     if config is None or isinstance(config, str):
         return config or ""
     return str(yaml.safe_dump(config, sort_keys=False, allow_unicode=True))
 
 
-def _command(sweep: Mapping[str, Any]) -> str:
-    written = sweep.get("command")
-    if written:
-        return written if isinstance(written, str) else " ".join(map(str, written))
-    return f"batchyard sweep {sweep['name']}.yaml --fresh" if "name" in sweep else ""
+def _commands(sweep: Mapping[str, Any]) -> tuple[str, ...]:
+    if "name" not in sweep:
+        return ()
+    came_from = sweep.get("provenance")
+    commit = came_from.get("git_commit") if isinstance(came_from, Mapping) else None
+    run = f"batchyard sweep {shlex.quote(str(sweep['name']) + '.yaml')} --fresh"
+    return (f"git checkout {shlex.quote(str(commit))}", run) if commit else (run,)

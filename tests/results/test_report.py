@@ -1,0 +1,527 @@
+"""The page: what it says and draws, compared with the findings it was made from."""
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from html.parser import HTMLParser
+from itertools import product
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from results.findings import Change, Findings, Verdict
+from results.records import Failure
+from results.report import batches, changes, curves, headlines, numbers, splits, theme
+from results.report.page import render, write_page
+from results.report.panel import SEPARATOR, Absent, Panel
+from results.report.series import series_of
+from results.report.setup import setup
+from results.store import Store
+from results.summary import find
+
+EVIL = '<script>alert("no")</script><b>&amp;'
+PANELS = (
+    curves.throughput,
+    curves.latency,
+    curves.tradeoff,
+    changes.panel,
+    splits.panel,
+    batches.panel,
+)
+
+
+class Page(HTMLParser):
+    """The page as a browser would read it: elements with attributes, and the text outside scripts."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self.scripts: list[str] = []
+        self._inside = ""
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        self._inside = tag
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._inside == "script":
+            self.scripts.append(data)
+        elif self._inside != "style":
+            self.texts.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.texts).replace("\u00a0", " ").split())
+
+
+@pytest.fixture(scope="module")
+def findings(made_store: Store) -> Findings:
+    return find(made_store)
+
+
+@pytest.fixture(scope="module")
+def html(findings: Findings, made_store: Store) -> str:
+    return render(findings, made_store)
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Store:
+    store = Store(tmp_path / "empty")
+    store.write_sweep({"name": "begun", "planned_cells": 12, "config": "name: begun\n"})
+    return store
+
+
+def panel(made: Panel | Absent) -> Panel:
+    assert isinstance(made, Panel)
+    return made
+
+
+def strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for inner in value.values():
+            yield from strings(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from strings(inner)
+
+
+def with_trials(findings: Findings, **update: Any) -> Findings:
+    """Replace fields of every trial, and the same fields of cells where they have them."""
+    trials = {id(one): replace(one, trial=one.trial.model_copy(update=update)) for one in findings.trials}
+    cells = tuple(
+        replace(
+            cell,
+            trials=tuple(trials[id(one)] for one in cell.trials),
+            **{name: value for name, value in update.items() if name in ("setting", "backend", "model")},
+        )
+        for cell in findings.cells
+    )
+    return replace(findings, trials=tuple(trials.values()), cells=cells)
+
+
+def test_the_page_says_every_sentence_policy_first(html: str, findings: Findings) -> None:
+    text = Page(html).text
+    assert findings.sentences
+    for sentence in findings.sentences:
+        assert " ".join(sentence.text.split()) in text
+    first = {
+        kind: min(text.index(s.text) for s in findings.sentences if s.kind == kind)
+        for kind in ("policy", "engine", "split")
+    }
+    assert first["policy"] < first["engine"] < first["split"]
+
+
+def test_the_page_says_how_much_is_done_and_how_many_repeats(html: str) -> None:
+    text = Page(html).text
+    assert "63 of 63 planned cells done, 1 failed attempt" in text
+    assert "3 repeats, intervals at 95 %" in text
+
+
+def test_one_repeat_is_said_to_have_no_intervals(made_sweep: ModuleType, tmp_path: Path) -> None:
+    store = made_sweep.make_sweep(tmp_path / "one", repeats=1, requests=40)
+    page = render(find(store), store)
+    assert "one repeat so far: no intervals" in Page(page).text
+    assert "[nan" not in page
+    view = panel(changes.panel(find(store))).first
+    assert "no interval" in view.heading
+    assert all(not any(trace.error_y.array) for trace in view.charts[0].figure.data)
+
+
+def test_trials_too_short_to_judge_are_drawn_with_a_dot_and_listed(
+    made_sweep: ModuleType, tmp_path: Path
+) -> None:
+    store = made_sweep.make_sweep(tmp_path / "short", repeats=1, requests=40)
+    short = find(store)
+    for one, trace in zip(
+        series_of(short), panel(curves.latency(short)).first.charts[0].figure.data, strict=True
+    ):
+        for cell, symbol in zip(one.cells, trace.marker.symbol, strict=True):
+            assert symbol.endswith("-open-dot") == cell.trials[0].has("too-short")
+    assert "too-short" in Page(render(short, store)).text
+
+
+def test_nothing_is_loaded_from_outside_and_plotly_is_there_once(html: str) -> None:
+    page = Page(html)
+    for tag, attributes in page.elements:
+        assert tag not in ("link", "iframe", "object", "embed", "base")
+        assert not {"src", "href", "srcset", "action"} & set(attributes), (tag, attributes)
+    policies = [a["content"] for tag, a in page.elements if a.get("http-equiv") == "Content-Security-Policy"]
+    assert policies
+    assert str(policies[0]).startswith("default-src 'none'")
+    assert "http" not in str(policies[0])
+    assert html.count("* plotly.js v") == 1
+    assert "@import" not in html.split("<script", 1)[0]
+    assert "url(" not in html.split("<script", 1)[0]
+
+
+def test_strings_from_data_show_as_text(findings: Findings, made_store: Store) -> None:
+    hostile = with_trials(findings, model=EVIL, setup={"cpu": EVIL})
+    hostile = replace(
+        hostile,
+        cells=tuple(replace(c, setting=EVIL) if c.strategy == "naive" else c for c in hostile.cells),
+        trials=(
+            replace(hostile.trials[0], verdicts=(Verdict(name="failures", detail=EVIL),)),
+            *hostile.trials[1:],
+        ),
+        sweep={"name": EVIL, "config": {"model": EVIL}},
+        failures=(Failure(cell_id="x", attempt=1, cause=EVIL, error=EVIL, failed_at="now"),),
+        sentences=tuple(replace(s, text=EVIL) for s in hostile.sentences),
+    )
+    html = render(hostile, made_store)
+    page = Page(html)
+    plain = Page(render(findings, made_store))
+    assert len(page.scripts) == len(plain.scripts)
+    assert [tag for tag, _ in page.elements].count("b") == 0
+    assert EVIL in page.text
+    assert "alert(" not in re.sub(r"<script.*?</script>", "", html, flags=re.DOTALL).replace(
+        "&lt;script&gt;alert(", ""
+    )
+    for chart in panel(curves.latency(hostile)).first.charts:
+        hovers = [text for trace in chart.figure.data for text in trace.text]
+        assert not any("<script" in text for text in hovers)
+        assert any("&lt;script" in text for text in hovers)
+
+
+def test_embedded_data_reads_back_as_the_panels(html: str, findings: Findings) -> None:
+    scripts = Page(html).scripts
+    embedded = next(json.loads(text) for text in scripts if text.startswith('{"throughput"'))
+    assert set(embedded) == {"throughput", "latency", "tradeoff", "changes", "splits", "batches"}
+    assert embedded["latency"] == json.loads(json.dumps(panel(curves.latency(findings)).specification()))
+
+
+@pytest.mark.parametrize("make", PANELS)
+def test_every_position_of_the_controls_has_a_view_with_as_many_charts(make: Any, findings: Findings) -> None:
+    made = panel(make(findings))
+    keys = {
+        SEPARATOR.join(values)
+        for values in product(*([choice.value for choice in control.choices] for control in made.controls))
+    }
+    assert keys == set(made.views)
+    assert {len(view.charts) for view in made.views.values()} == {len(made.first.charts)}
+    assert all(chart.summary and chart.figure.data for view in made.views.values() for chart in view.charts)
+    assert made.table.rows
+    assert {len(row) for row in made.table.rows} == {len(made.table.columns)}
+
+
+@pytest.mark.parametrize("make", PANELS)
+def test_every_colour_in_a_figure_has_a_twin_for_dark(make: Any, findings: Findings) -> None:
+    used = {
+        text
+        for text in strings(panel(make(findings)).specification())
+        if re.fullmatch(r"#[0-9a-fA-F]{3,8}|rgba?\(.*\)", text)
+    }
+    assert used
+    assert used <= set(theme.DARK)
+
+
+def test_latency_points_are_the_cells_means_and_hollow_where_overloaded(findings: Findings) -> None:
+    made = panel(curves.latency(findings))
+    for metric, statistic in (
+        ("ttft_s", "p50"),
+        ("e2e_s", "p99"),
+        ("queue_wait_s", "p99"),
+        ("delivered_s", "p95"),
+    ):
+        traces = made.views[f"{metric}|{statistic}"].charts[0].figure.data
+        for one, trace in zip(series_of(findings), traces, strict=True):
+            assert list(trace.x) == [cell.rate for cell in one.cells]
+            assert list(trace.y) == [cell.mean(f"{metric}_{statistic}") for cell in one.cells]
+            assert [s.endswith("-open") for s in trace.marker.symbol] == [c.overloaded for c in one.cells]
+    assert any(cell.overloaded for cell in findings.cells)
+
+
+def test_bars_span_the_repeats(findings: Findings) -> None:
+    trace = panel(curves.latency(findings)).first.charts[0].figure.data[0]
+    cell = series_of(findings)[0].cells[0]
+    values = [trial.metrics["ttft_s_p50"] for trial in cell.trials]
+    known = [value for value in values if value is not None]
+    assert len(known) == 3
+    assert trace.y[0] + trace.error_y.array[0] == pytest.approx(max(known))
+    assert trace.y[0] - trace.error_y.arrayminus[0] == pytest.approx(min(known))
+
+
+def test_the_reason_for_overload_and_the_drain_limit_are_in_the_hover_text(findings: Findings) -> None:
+    one = next(s for s in series_of(findings) if any(cell.overloaded for cell in s.cells))
+    cell = next(cell for cell in one.cells if cell.overloaded)
+    text = curves.hover(cell, one, "ttft_s_p50")
+    detail = next(v.detail for v in cell.trials[0].verdicts if v.name == "overloaded")
+    assert detail in text
+    assert "drain limit" in text
+    assert "drain limit" not in curves.hover(cell, one, "throughput_tokens_per_s")
+
+
+def test_a_percentile_with_fewer_than_ten_requests_beyond_it_is_faint(findings: Findings) -> None:
+    made = panel(curves.latency(findings))  # 210 requests a trial: p50 and p95 have ten beyond, p99 two
+    opacities = {
+        statistic: set(made.views[f"ttft_s|{statistic}"].charts[0].figure.data[0].marker.opacity)
+        for statistic in ("p50", "p95", "p99")
+    }
+    assert opacities["p50"] == opacities["p95"] == {1.0}
+    assert max(opacities["p99"]) < 1
+
+
+def test_changes_are_those_found_seen_from_the_chosen_base(findings: Findings) -> None:
+    made = panel(changes.panel(findings))
+    bases = {one.name: one.key for one in series_of(findings)}
+    checked = 0
+    for choice in made.controls[0].choices:
+        base = bases[choice.label]
+        for chart, metric in zip(
+            made.views[f"{choice.value}|p50"].charts,
+            ("throughput_tokens_per_s", "ttft_s_p50", "e2e_s_p50", "delivered_s_p50"),
+            strict=True,
+        ):
+            expected: dict[str, list[float]] = {}
+            for change in findings.changes:
+                if change.metric == metric and base in (change.base, change.other):
+                    other = change.other if change.base == base else change.base
+                    ratio = change.ratio if change.base == base else 1 / change.ratio
+                    expected.setdefault(other, []).append(ratio)
+            for trace in chart.figure.data:
+                assert sorted(trace.y) == pytest.approx(sorted(expected[trace.meta["series"]]))
+                checked += len(trace.y)
+            assert chart.figure.layout.yaxis.type == "log"
+            assert [shape.y0 for shape in chart.figure.layout.shapes] == [1]
+    assert checked > 100
+
+
+def test_the_first_base_is_naive_where_most_strategies_ran(findings: Findings) -> None:
+    assert panel(changes.panel(findings)).controls[0].choices[0].label == "naive · 8 on vllm"
+
+
+def test_policy_and_engine_bars_add_up_to_the_total(findings: Findings) -> None:
+    made = panel(splits.panel(findings))
+    for view in made.views.values():
+        policy, engine, total = view.charts[0].figure.data
+        for a, b, c in zip(policy.x, engine.x, total.x, strict=True):
+            assert a + b == pytest.approx(c, abs=1e-9)
+    key = f"0|{findings.splits[0].metric}"
+    pair = (findings.splits[0].total.base, findings.splits[0].total.other)
+    expected = [
+        math.log2(split.total.ratio)
+        for split in findings.splits
+        if (split.total.base, split.total.other) == pair and split.metric == findings.splits[0].metric
+    ]
+    assert sorted(made.views[key].charts[0].figure.data[2].x) == pytest.approx(sorted(expected))
+
+
+def test_batch_sizes_and_triggers_are_counted_over_the_repeats(findings: Findings) -> None:
+    made = panel(batches.panel(findings))
+    sizes, triggers = made.first.charts
+    rate = max(cell.rate for cell in findings.cells)
+    one = series_of(findings)[0]
+    cell = one.at(rate)
+    assert cell is not None
+    counted = {size for trial in cell.trials for size in trial.batch_sizes}
+    assert set(sizes.figure.data[0].x) == counted
+    shares = {trace.name: trace.x[0] for trace in triggers.figure.data}
+    total = sum(sum(trial.triggers.values()) for trial in cell.trials)
+    full = sum(trial.triggers.get("size", 0) for trial in cell.trials)
+    assert shares["size"] == pytest.approx(100 * full / total)
+    assert sum(shares.values()) == pytest.approx(100)
+    assert "no trigger" in str(triggers.figure.layout.annotations[0].text)  # continuous: engine steps
+
+
+def change(base: str, other: str, ratio: float, low: float | None, high: float | None) -> Change:
+    return Change(
+        metric=headlines.THROUGHPUT,
+        rate=6,
+        base=base,
+        other=other,
+        ratio=ratio,
+        low=low,
+        high=high,
+        pairs=3 if low else 1,
+        censored=False,
+    )
+
+
+def test_the_headline_compares_on_one_backend_only(findings: Findings) -> None:
+    across = change("huggingface / naive · 8", "vllm / naive · 8", 9.0, 8.0, 10.0)
+    within = change("vllm / naive · 8", "vllm / continuous · 8", 3.2, 2.9, 3.5)
+    found = headlines.throughput(replace(findings, changes=(across, within)))
+    assert found == "Continuous · 8 sustains 3.20× [2.90, 3.50] the tokens/s of naive · 8 at 6 req/s on vllm"
+    assert headlines.throughput(replace(findings, changes=(across,))) is None
+
+
+def test_an_interval_that_contains_no_change_is_not_ranked(findings: Findings) -> None:
+    unclear = change("vllm / naive · 8", "vllm / dynamic · 8", 1.3, 0.9, 1.9)
+    found = headlines.throughput(replace(findings, changes=(unclear,)))
+    assert found == "No difference in tokens/s shown at 6 req/s on vllm"
+
+
+def test_a_flipped_change_is_its_own_inverse() -> None:
+    one = change("a", "b", 4.0, 2.0, 8.0)
+    flipped = headlines.flipped(one)
+    assert (flipped.base, flipped.ratio, flipped.low, flipped.high) == ("b", 0.25, 0.125, 0.5)
+    assert headlines.flipped(flipped) == one
+
+
+def test_latency_headline_leaves_censored_changes_out(findings: Findings) -> None:
+    assert headlines.latency(findings, "ttft_s_p50") is not None
+    censored = tuple(replace(one, censored=True) for one in findings.changes)
+    assert headlines.latency(replace(findings, changes=censored), "ttft_s_p50") is None
+
+
+def test_verdicts_clock_memory_and_failures_are_shown(html: str, findings: Findings) -> None:
+    text = Page(html).text
+    for trial in findings.trials:
+        for verdict in trial.verdicts:
+            assert verdict.detail in text
+    assert "EngineDead" in text
+    assert "286 MiB resident" in text
+    assert "memory of the whole process" in text
+    assert "± 0.2 ms" in text
+    assert text.count("huggingface") >= 27  # each of its trials has a row
+
+
+def test_the_set_up_has_commit_config_and_commands(findings: Findings, html: str) -> None:
+    made = setup(findings)
+    assert made.config == "name: made\nmodel: tiny\n"
+    assert made.commands == (f"git checkout {'0' * 40}", "batchyard sweep made.yaml --fresh")
+    facts = {name: value for group in made.groups for name, value in group.facts}
+    assert facts["git dirty"] == "no"
+    assert facts["dtype"] == "bfloat16"
+    assert facts["threads"] == "1"
+    assert "batchyard sweep made.yaml --fresh" in Page(html).text
+
+
+def test_a_config_given_as_a_mapping_is_shown_as_yaml_in_its_order(findings: Findings) -> None:
+    made = setup(replace(findings, sweep={"name": "x", "config": {"b": 1, "a": [1, 2]}}))
+    assert made.config == "b: 1\na:\n- 1\n- 2\n"
+
+
+def test_settings_that_differ_by_backend_name_it(findings: Findings) -> None:
+    trials = tuple(
+        replace(one, trial=one.trial.model_copy(update={"setup": {"dtype": one.trial.backend[:2]}}))
+        for one in findings.trials
+    )
+    groups = setup(replace(findings, trials=trials)).groups
+    facts = {name: value for group in groups for name, value in group.facts}
+    assert facts["dtype"] == "hu (huggingface), vl (vllm)"
+
+
+def test_nothing_done_yet_is_said(empty: Store) -> None:
+    html = render(find(empty), empty)
+    text = Page(html).text
+    assert "Nothing measured yet" in text
+    assert "0 of 12 planned cells done" in text
+    assert "no repeat so far" in text
+    assert not [1 for tag, attributes in Page(html).elements if "data-chart" in attributes]
+
+
+def test_a_sweep_in_which_every_attempt_failed_says_so_with_the_causes(empty: Store) -> None:
+    for number in range(3):
+        attempt = empty.begin_attempt(f"cell-{number}")
+        attempt.fail(
+            Failure(
+                cell_id=f"cell-{number}",
+                attempt=attempt.number,
+                cause="ModelError",
+                error="no such model",
+                failed_at="2026-11-01T10:00:00Z",
+            )
+        )
+    text = Page(render(find(empty), empty)).text
+    assert "Every attempt failed so far" in text
+    assert "0 of 12 planned cells done, 3 failed attempts" in text
+    assert "attempts ModelError 3 no such model" in text
+
+
+def test_one_strategy_alone_has_curves_but_nothing_to_compare(findings: Findings, made_store: Store) -> None:
+    alone = replace(
+        findings,
+        cells=tuple(c for c in findings.cells if c.setting == "naive · 8" and c.backend == "vllm"),
+        changes=(),
+        splits=(),
+        sentences=(),
+    )
+    assert isinstance(changes.panel(alone), Absent)
+    assert isinstance(splits.panel(alone), Absent)
+    assert len(panel(curves.latency(alone)).first.charts[0].figure.data) == 1
+    text = Page(render(alone, made_store)).text
+    assert "Only naive has been measured so far" in text
+
+
+def test_what_is_simulated_is_labelled_wherever_it_appears(findings: Findings, made_store: Store) -> None:
+    simulated = with_trials(findings, backend="simulated")
+    simulated = replace(
+        simulated,
+        cells=tuple(
+            c for c, old in zip(simulated.cells, findings.cells, strict=True) if old.backend == "vllm"
+        ),
+        changes=tuple(
+            replace(
+                one,
+                base=one.base.replace("vllm", "simulated"),
+                other=one.other.replace("vllm", "simulated"),
+            )
+            for one in findings.changes
+            if one.base.startswith("vllm")
+        ),
+        splits=(),
+        sentences=(),
+    )
+    html = render(simulated, made_store)
+    text = Page(html).text
+    assert "Nothing about them was measured" in text
+    heading = panel(changes.panel(simulated)).first.heading
+    assert "no measurement" in heading
+    for one in series_of(simulated):
+        assert "no measurement" in one.name
+    assert not re.findall(r"simulated(?! \(no measurement\)|\.|</)", text.replace("Simulated", ""))
+
+
+def test_backends_differ_by_dash_families_by_colour_settings_by_marker(findings: Findings) -> None:
+    styles = {one.key: one.style for one in series_of(findings)}
+    naive, twin = styles["huggingface / naive · 8"], styles["vllm / naive · 8"]
+    assert (naive.colour, naive.symbol) == (twin.colour, twin.symbol)
+    assert naive.dash != twin.dash
+    quick, slow = styles["vllm / dynamic · 8 · 50 ms"], styles["vllm / dynamic · 8 · 200 ms"]
+    assert quick.symbol != slow.symbol
+    assert quick.colour != slow.colour
+    assert len({style.colour for style in styles.values()}) == 4
+
+
+def test_writing_replaces_the_page_and_leaves_nothing_beside_it(
+    findings: Findings, made_store: Store, tmp_path: Path
+) -> None:
+    path = tmp_path / "new" / "report.html"
+    write_page(findings, made_store, path)
+    write_page(findings, made_store, path)
+    assert [entry.name for entry in path.parent.iterdir()] == ["report.html"]
+    assert path.read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (None, "–"),
+        (math.nan, "–"),
+        (0, "0"),
+        (0.0123, "0.0123"),
+        (9.996, "10"),
+        (1234.5, "1,234"),
+        (94.53, "94.5"),
+    ],
+)
+def test_numbers_have_three_figures(value: float | None, expected: str) -> None:
+    assert numbers.number(value) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"), [(0.34, "340 ms"), (7.5, "7.5 s"), (-0.0004, "-0.4 ms"), (0, "0 s")]
+)
+def test_durations_have_a_unit(value: float, expected: str) -> None:
+    assert numbers.duration(value) == expected

@@ -1,0 +1,238 @@
+"""The page in Chromium: nothing is loaded, everything is drawn, the controls work, the numbers agree."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from results.findings import Findings
+from results.report import theme
+from results.report.page import write_page
+from results.report.series import series_of
+from results.store import Store
+from results.summary import find
+
+webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium")
+from selenium.common.exceptions import WebDriverException
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import Select, WebDriverWait
+
+pytestmark = pytest.mark.browser
+
+CHROMIUM, DRIVER = Path("/usr/bin/chromium"), Path("/usr/bin/chromedriver")
+DEADLINE_S = 60
+SWITCHES = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    if not (CHROMIUM.exists() and DRIVER.exists()):
+        pytest.skip("needs Debian's chromium and chromium-driver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = str(CHROMIUM)
+    for switch in (*SWITCHES, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(switch)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(str(DRIVER)))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture(scope="module")
+def findings(made_store: Store) -> Findings:
+    return find(made_store)
+
+
+@pytest.fixture(scope="module")
+def page(findings: Findings, made_store: Store, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    write_page(findings, made_store, path)
+    return path
+
+
+def show(browser: Any, path: Path, width_px: int = 1400, scheme: str = "light") -> None:
+    """Open a page and wait until it has drawn all its figures."""
+    browser.set_window_size(width_px, 1000)
+    browser.execute_cdp_cmd(
+        "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+    )
+    browser.get(path.as_uri())
+    WebDriverWait(browser, DEADLINE_S).until(
+        lambda driver: driver.execute_script("return document.documentElement.dataset.drawn") == "yes"
+    )
+
+
+def until(browser: Any, script: str, expected: Any) -> None:
+    """Wait until a script answers `expected`; fails with what it answered last."""
+    try:
+        WebDriverWait(browser, DEADLINE_S).until(lambda driver: driver.execute_script(script) == expected)
+    except WebDriverException:
+        assert browser.execute_script(script) == expected
+        raise
+
+
+def test_it_opens_without_errors_or_requests(browser: Any, page: Path) -> None:
+    browser.get_log("performance")
+    browser.get_log("browser")
+    show(browser, page)
+    assert [entry for entry in browser.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")] == []
+    assert browser.execute_script("return performance.getEntriesByType('resource').map(e => e.name)") == []
+    messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    asked = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
+    assert page.as_uri() in asked
+    assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
+
+
+def test_every_figure_is_drawn_with_its_marks(browser: Any, page: Path) -> None:
+    show(browser, page)
+    drawn = browser.execute_script(
+        "return [...document.querySelectorAll('[data-chart]')].map(e => ["
+        "e.closest('[data-panel]').id, e.querySelectorAll('path.point, .point path').length,"
+        "e.getBoundingClientRect().width, e.getAttribute('aria-label').length])"
+    )
+    assert [name for name, *_ in drawn] == [
+        "throughput", "latency", "tradeoff", *["changes"] * 4, "splits", *["batches"] * 2
+    ]  # fmt: skip
+    for name, marks, width_px, summary in drawn:
+        assert marks > 0, name
+        assert width_px > 300, name
+        assert summary > 40, name
+
+
+def test_the_controls_change_the_figure_to_the_numbers_found(
+    browser: Any, page: Path, findings: Findings
+) -> None:
+    show(browser, page)
+    article = browser.find_element(By.ID, "latency")
+    metric, percentile = (Select(one) for one in article.find_elements(By.TAG_NAME, "select"))
+    headings = set()
+    for name, statistic in (
+        ("ttft_s", "p99"),
+        ("e2e_s", "p50"),
+        ("delivered_s", "p99"),
+        ("queue_wait_s", "p50"),
+    ):
+        metric.select_by_value(name)
+        percentile.select_by_value(statistic)
+        expected = [[cell.mean(f"{name}_{statistic}") for cell in one.cells] for one in series_of(findings)]
+        until(browser, "return document.querySelector('#latency [data-chart]').data.map(t => t.y)", expected)
+        title = browser.execute_script("return document.querySelector('#latency .ytitle').textContent")
+        assert statistic in title
+        headings.add(article.find_element(By.TAG_NAME, "h3").text)
+    assert len(headings) == 4
+
+
+def test_choosing_another_base_turns_the_changes_round(browser: Any, page: Path) -> None:
+    show(browser, page)
+    base = Select(browser.find_element(By.CSS_SELECTOR, "#changes select"))
+    ratios = (
+        "return document.querySelector('#changes [data-chart]').data"
+        ".filter(t => t.meta.series === '{}').map(t => t.y)[0]"
+    )
+    ahead = browser.execute_script(ratios.format("vllm / continuous · 8"))
+    base.select_by_visible_text("continuous · 8 on vllm")
+    WebDriverWait(browser, DEADLINE_S).until(
+        lambda driver: driver.execute_script(ratios.format("vllm / naive · 8"))
+    )
+    back = browser.execute_script(ratios.format("vllm / naive · 8"))
+    assert [a * b for a, b in zip(ahead, back, strict=True)] == pytest.approx([1, 1, 1])
+
+
+def test_a_key_of_the_legend_hides_its_series_in_all_figures(browser: Any, page: Path) -> None:
+    show(browser, page)
+    browser.find_element(By.CSS_SELECTOR, '#curves button[data-series="vllm / naive · 8"]').click()
+    until(
+        browser,
+        "return [...document.querySelectorAll('[data-chart]')].flatMap(e => e.data)"
+        ".filter(t => t.meta?.series === 'vllm / naive · 8').map(t => t.visible).every(v => v === false)",
+        True,
+    )
+    pressed = browser.find_elements(By.CSS_SELECTOR, 'button[data-series="vllm / naive · 8"]')
+    assert {key.get_attribute("aria-pressed") for key in pressed} == {"false"}
+
+
+def test_dark_swaps_the_colours_of_page_and_figures(browser: Any, page: Path) -> None:
+    colour = "return document.querySelector('#latency [data-chart]').data[0].line.color"
+    ground = "return getComputedStyle(document.body).backgroundColor"
+    show(browser, page)
+    light = (browser.execute_script(colour), browser.execute_script(ground))
+    show(browser, page, scheme="dark")
+    dark = (browser.execute_script(colour), browser.execute_script(ground))
+    assert dark[0] == theme.DARK[light[0]]
+    assert dark[1] != light[1]
+
+
+@pytest.mark.parametrize("width_px", [800, 1400])
+def test_nothing_overflows_and_no_labels_of_an_axis_overlap(browser: Any, page: Path, width_px: int) -> None:
+    show(browser, page, width_px)
+    root = "document.documentElement"
+    assert browser.execute_script(f"return {root}.scrollWidth - {root}.clientWidth") <= 0
+    overlaps = browser.execute_script(
+        """
+        const meet = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
+        return [...document.querySelectorAll('[data-chart]')].flatMap(chart => {
+          const labels = [...chart.querySelectorAll('.xtick text, .ytick text, .xtitle, .ytitle, .legendtext')];
+          const boxes = labels.map(label => label.getBoundingClientRect());
+          return labels.flatMap((label, i) => labels.slice(i + 1)
+            .filter((other, j) => meet(boxes[i], boxes[i + 1 + j]))
+            .map(other => label.textContent + ' / ' + other.textContent));
+        });
+        """
+    )
+    assert overlaps == []
+
+
+def test_the_data_of_a_figure_and_the_list_of_trials_open(
+    browser: Any, page: Path, findings: Findings
+) -> None:
+    show(browser, page)
+    details = browser.find_element(By.CSS_SELECTOR, "#latency details.data")
+    details.find_element(By.TAG_NAME, "summary").click()
+    rows = details.find_elements(By.CSS_SELECTOR, "tbody tr")
+    assert len(rows) == len(findings.cells)
+    assert rows[0].is_displayed()
+    browser.find_element(By.ID, "only-marked").click()
+    shown = [r for r in browser.find_elements(By.CSS_SELECTOR, "#trials tbody tr") if r.is_displayed()]
+    assert len(shown) == sum(bool(trial.verdicts) for trial in findings.trials)
+
+
+def test_markup_in_names_is_shown_and_not_run(
+    browser: Any, findings: Findings, made_store: Store, tmp_path: Path
+) -> None:
+    evil = '<img src=x onerror="document.title=1"><script>document.title=2</script>'
+    hostile = replace(
+        findings,
+        sweep={"name": evil, "config": evil},
+        cells=tuple(replace(c, setting=evil) if c.strategy == "naive" else c for c in findings.cells),
+        sentences=tuple(replace(s, text=evil) for s in findings.sentences),
+    )
+    write_page(hostile, made_store, tmp_path / "evil.html")
+    show(browser, tmp_path / "evil.html")
+    assert browser.title == f"{evil} · batchyard"
+    assert browser.execute_script("return document.images.length") == 0
+    assert evil in browser.find_element(By.ID, "answer").text
+    assert evil in browser.find_element(By.ID, "curves").text
+
+
+def test_a_page_with_nothing_done_opens_without_errors(browser: Any, tmp_path: Path) -> None:
+    store = Store(tmp_path / "empty")
+    store.write_sweep({"name": "begun", "planned_cells": 12})
+    write_page(find(store), store, tmp_path / "empty.html")
+    browser.get_log("browser")
+    show(browser, tmp_path / "empty.html")
+    assert browser.find_element(By.TAG_NAME, "h1").text == "Nothing measured yet"
+    assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
