@@ -75,16 +75,19 @@ async def test_a_cut_in_mid_batch_finishes_the_rows_that_have_their_length(backe
 
 
 async def test_a_cancelled_run_stops_the_engine(backend: HuggingFace) -> None:
-    loop, third_pass = asyncio.get_running_loop(), asyncio.Event()
-    with before_pass(backend, 3, lambda: loop.call_soon_threadsafe(third_pass.set)):
+    loop, third_pass, last_passes = asyncio.get_running_loop(), asyncio.Event(), []
+    with (
+        before_pass(backend, 3, lambda: loop.call_soon_threadsafe(third_pass.set)),
+        before_pass(backend, 1400, lambda: last_passes.append("reached")),
+    ):
         delivered: list[Output] = []
         open_run = asyncio.create_task(backend.run([work("long", 1500)], delivered.append))
         await third_pass.wait()
         open_run.cancel()
         with pytest.raises(asyncio.CancelledError):
             await open_run
-    next_run = await run(backend, work("next", 3))
-    assert delivered == []
+        next_run = await run(backend, work("next", 3))  # in the same thread, so after the cancelled one
+    assert delivered == last_passes == []
     assert next_run[0].status == "finished"
 
 
@@ -107,9 +110,8 @@ async def test_a_gpu_out_of_memory_is_recognised_too(backend: HuggingFace) -> No
     def fail() -> None:
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.\nmore lines")
 
-    with before_pass(backend, 1, fail):
-        with pytest.raises(OutOfMemory) as caught:
-            await run(backend, work("a", 5))
+    with before_pass(backend, 1, fail), pytest.raises(OutOfMemory) as caught:
+        await run(backend, work("a", 5))
     assert str(caught.value) == "CUDA out of memory. Tried to allocate 2.00 GiB."
 
 
