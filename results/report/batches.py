@@ -61,7 +61,7 @@ def _view(series: Sequence[Series], rate: float) -> View:
 
 
 def _sizes_chart(series: Sequence[Series], rate: float) -> Chart:
-    figure = go.Figure()
+    traces = []
     largest = 1
     for one in series:
         sizes = _sizes(one.at(rate))
@@ -70,7 +70,7 @@ def _sizes_chart(series: Sequence[Series], rate: float) -> Chart:
             continue
         largest = max(largest, *sizes)
         kind = "engine steps" if one.strategy == "continuous" else "batches"
-        figure.add_trace(
+        traces.append(
             go.Scatter(
                 x=list(sizes),
                 y=[_row(one)] * len(sizes),
@@ -94,7 +94,7 @@ def _sizes_chart(series: Sequence[Series], rate: float) -> Chart:
             )
         )
         mean = _mean(one.at(rate))
-        figure.add_trace(
+        traces.append(
             go.Scatter(
                 x=[mean],
                 y=[_row(one)],
@@ -104,11 +104,12 @@ def _sizes_chart(series: Sequence[Series], rate: float) -> Chart:
                 hovertemplate=f"mean {numbers.number(mean)}<extra></extra>",
             )
         )
-    figure.update_layout(
-        theme.layout(height_px=_height_px(series)),
+    layout = theme.layout(
+        height_px=_height_px(series),
         xaxis=theme.axis("requests in a batch or step (dot: share, bar: mean)", range=[0, largest * 1.08]),
         yaxis=_rows_axis(series),
     )
+    figure = go.Figure(data=traces, layout=layout)
     lines = [f"{one.name}: mean {numbers.number(_mean(one.at(rate)))}." for one in series]
     return Chart(
         figure=figure, title="Sizes", summary=f"Batch sizes at {numbers.rate(rate)}. {' '.join(lines)}"
@@ -116,12 +117,12 @@ def _sizes_chart(series: Sequence[Series], rate: float) -> Chart:
 
 
 def _triggers_chart(series: Sequence[Series], rate: float) -> Chart:
-    figure = go.Figure()
+    traces = []
     shares = {one.key: _shares(_triggers(one.at(rate))) for one in series}
     names = [name for name in theme.TRIGGERS if any(name in of for of in shares.values())]
     for name in names:
         values = [100 * shares[one.key].get(name, 0) for one in series]
-        figure.add_trace(
+        traces.append(
             go.Bar(
                 x=values,
                 y=[_row(one) for one in series],
@@ -136,23 +137,28 @@ def _triggers_chart(series: Sequence[Series], rate: float) -> Chart:
                 hovertemplate=f"{name}, {escape(_TRIGGERS[name])}: %{{x:.1f}} %<extra>%{{y}}</extra>",
             )
         )
-    for one in series:
-        if not shares[one.key]:
-            figure.add_annotation(
-                x=2,
-                y=_row(one),
-                text="engine steps: no trigger",
-                showarrow=False,
-                xanchor="left",
-                font={"color": theme.MUTED, "size": 12},
-            )
-    figure.update_layout(
-        theme.layout(height_px=_height_px(series), legend=bool(names)),
+    unexplained = [
+        {
+            "x": 2,
+            "y": _row(one),
+            "text": "engine steps: no trigger",
+            "showarrow": False,
+            "xanchor": "left",
+            "font": {"color": theme.MUTED, "size": 12},
+        }
+        for one in series
+        if not shares[one.key]
+    ]
+    layout = theme.layout(
+        height_px=_height_px(series),
+        legend=bool(names),
+        annotations=unexplained,
         barmode="stack",
         bargap=0.35,
         xaxis=theme.axis("share of batches by trigger (%)", range=[0, 100]),
         yaxis=_rows_axis(series),
     )
+    figure = go.Figure(data=traces, layout=layout)
     lines = [
         f"{one.name}: "
         + (", ".join(f"{name} {100 * share:.0f} %" for name, share in shares[one.key].items()) or "none")

@@ -87,23 +87,24 @@ def _is_pure(change: Change) -> bool:
 
 
 def _chart(base: Series, changes: Sequence[Change], metric: str, series: Sequence[Series]) -> Chart:
-    figure = go.Figure()
+    traces = []
     found = {one.key: one for one in series}
     of_metric = [change for change in changes if change.metric == metric and change.other in found]
     others = list(dict.fromkeys(change.other for change in of_metric))
     for position, other in enumerate(others):
         points = sorted((c for c in of_metric if c.other == other), key=lambda change: change.rate)
         shift = _DODGE ** (position - (len(others) - 1) / 2)
-        figure.add_trace(_line(found[other], points, shift))
+        traces.append(_line(found[other], points, shift))
     rates = rates_of(series)
-    figure.add_hline(y=1, line={"color": theme.INK, "width": 1.2})
     values = [v for c in of_metric for v in (c.ratio, c.low, c.high) if v is not None and v > 0] or [1.0]
     low, high = min(*values, 1 / 1.3), max(*values, 1.3)
-    figure.update_layout(
-        theme.layout(height_px=300),
+    layout = theme.layout(
+        height_px=300,
         xaxis=curves.rate_axis(rates),
         yaxis=curves.log_axis("times the base", [low, high], numbers.ratio),
+        shapes=[theme.no_change("y", 1)],
     )
+    figure = go.Figure(data=traces, layout=layout)
     better = glossary.metric_of(metric)[0].better
     title = f"{headlines.capital(glossary.label(metric))} ({better} is better)"
     return Chart(figure=figure, title=title, summary=_summary(base, of_metric, title))

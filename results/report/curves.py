@@ -157,10 +157,10 @@ def log_axis(title: str, values: Sequence[float], text: Callable[[float], str]) 
 
 def _against_rate(series: Sequence[Series], metric: Metric, statistic: str) -> Chart:
     name = metric.of(statistic) if statistic else metric.key
-    figure = go.Figure()
+    traces = []
     if metric.unit == "req/s":
         rates = rates_of(series)
-        figure.add_trace(
+        traces.append(
             go.Scatter(
                 x=rates,
                 y=rates,
@@ -171,7 +171,7 @@ def _against_rate(series: Sequence[Series], metric: Metric, statistic: str) -> C
             )
         )
     for one in series:
-        figure.add_trace(_line(one, [cell.rate for cell in one.cells], name))
+        traces.append(_line(one, [cell.rate for cell in one.cells], name))
     values = _all_values(series, name)
     title = f"{glossary.label(name)} ({metric.unit})"
     y = (
@@ -179,23 +179,23 @@ def _against_rate(series: Sequence[Series], metric: Metric, statistic: str) -> C
         if metric.unit == "s" and values and min(values) > 0
         else theme.axis(title, rangemode="tozero")
     )
-    figure.update_layout(theme.layout(height_px=430), xaxis=rate_axis(rates_of(series)), yaxis=y)
+    layout = theme.layout(height_px=430, xaxis=rate_axis(rates_of(series)), yaxis=y)
+    figure = go.Figure(data=traces, layout=layout)
     return Chart(figure=figure, summary=_summary(series, name))
 
 
 def _against_throughput(series: Sequence[Series], metric: Metric, statistic: str) -> Chart:
     name = metric.of(statistic)
-    figure = go.Figure()
+    traces = []
     for one in series:
-        figure.add_trace(
-            _line(one, [cell.mean(headlines.THROUGHPUT) for cell in one.cells], name, bars=False)
-        )
+        traces.append(_line(one, [cell.mean(headlines.THROUGHPUT) for cell in one.cells], name, bars=False))
     values = _all_values(series, name)
     title = f"{glossary.label(name)} (s)"
     y = log_axis(title, values, numbers.duration) if values and min(values) > 0 else theme.axis(title)
-    figure.update_layout(
-        theme.layout(height_px=460), xaxis=theme.axis("throughput (tokens/s)", rangemode="tozero"), yaxis=y
+    layout = theme.layout(
+        height_px=460, xaxis=theme.axis("throughput (tokens/s)", rangemode="tozero"), yaxis=y
     )
+    figure = go.Figure(data=traces, layout=layout)
     return Chart(figure=figure, summary=f"Against throughput. {_summary(series, name)}")
 
 

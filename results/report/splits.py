@@ -69,7 +69,7 @@ def _view(splits: Sequence[Split], metric: str) -> View:
 
 
 def _chart(splits: Sequence[Split], label: str) -> Chart:
-    figure = go.Figure()
+    traces = []
     names = [f"{numbers.rate(s.rate)}{' *' if s.total.censored else ''}" for s in splits]
     totals = [split.total for split in splits]
     bounds = [v for t in totals for v in (t.ratio, t.low, t.high) if v]
@@ -83,7 +83,7 @@ def _chart(splits: Sequence[Split], label: str) -> Chart:
     width = math.log2(max(reach) / min(reach))
     for part, colour in _PARTS:
         parts: list[Change] = [getattr(split, part) for split in splits]
-        figure.add_trace(
+        traces.append(
             go.Bar(
                 y=names,
                 x=[math.log2(change.ratio) for change in parts],
@@ -99,9 +99,11 @@ def _chart(splits: Sequence[Split], label: str) -> Chart:
                 hovertemplate="%{hovertext}<extra></extra>",
             )
         )
-    figure.add_trace(_total(names, totals))
-    figure.update_layout(
-        theme.layout(legend=True, height_px=150 + 52 * max(1, len(splits))),
+    traces.append(_total(names, totals))
+    layout = theme.layout(
+        legend=True,
+        height_px=150 + 52 * max(1, len(splits)),
+        shapes=[theme.no_change("x", 0)],
         barmode="relative",
         bargap=0.35,
         xaxis=theme.axis(
@@ -112,7 +114,7 @@ def _chart(splits: Sequence[Split], label: str) -> Chart:
         ),
         yaxis=theme.axis("", autorange="reversed", type="category"),
     )
-    figure.add_vline(x=0, line={"color": theme.INK, "width": 1.2})
+    figure = go.Figure(data=traces, layout=layout)
     return Chart(figure=figure, summary=_summary(splits, label))
 
 

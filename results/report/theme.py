@@ -119,7 +119,7 @@ def axis(title: str, **settings: Any) -> dict[str, Any]:
 def layout(*, height_px: int, legend: bool = False, **settings: Any) -> dict[str, Any]:
     """Give the layout that all figures share. The page has a legend of its own for the series."""
     shared = {
-        "template": None,
+        "template": {},
         "height": height_px,
         "paper_bgcolor": PAPER,
         "plot_bgcolor": PAPER,
@@ -149,6 +149,20 @@ def layout(*, height_px: int, legend: bool = False, **settings: Any) -> dict[str
         },
     }
     return shared | settings
+
+
+def no_change(axis_name: str, value: float) -> dict[str, Any]:
+    """Give the line at "no change", across the plot at a value of the x or y axis."""
+    across = "y" if axis_name == "x" else "x"
+    return {
+        "type": "line",
+        f"{across}ref": "paper",
+        f"{across}0": 0,
+        f"{across}1": 1,
+        f"{axis_name}0": value,
+        f"{axis_name}1": value,
+        "line": {"color": INK, "width": 1.2},
+    }
 
 
 def log_ticks(values: Sequence[float], steps: Sequence[float] = (1, 2, 5)) -> list[float]:

@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import pyarrow.compute as pc
+
 from results.findings import Findings, TrialSummary, Verdict
 from results.report import glossary, numbers
 from results.report.series import backend_name
@@ -117,10 +119,10 @@ def _attempts(findings: Findings) -> list[FailureRow]:
 def _requests(store: Store) -> list[FailureRow]:
     """Count requests that did not finish, by status and cause."""
     table = store.requests(columns=("status", "cause", "error"))
+    table = table.filter(pc.not_equal(table.column("status"), "finished"))
     found: dict[tuple[str, str], list[str]] = {}
     for row in table.to_pylist():
-        if row["status"] != "finished":
-            found.setdefault((row["status"], row["cause"] or "no cause"), []).append(row["error"] or "")
+        found.setdefault((row["status"], row["cause"] or "no cause"), []).append(row["error"] or "")
     return [
         FailureRow(what=f"requests {status}", cause=cause, count=len(errors), example=errors[0])
         for (status, cause), errors in sorted(found.items())

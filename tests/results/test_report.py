@@ -494,12 +494,11 @@ def test_backends_differ_by_dash_families_by_colour_settings_by_marker(findings:
     assert len({style.colour for style in styles.values()}) == 4
 
 
-def test_writing_replaces_the_page_and_leaves_nothing_beside_it(
-    findings: Findings, made_store: Store, tmp_path: Path
-) -> None:
+def test_writing_replaces_the_page_and_leaves_nothing_beside_it(empty: Store, tmp_path: Path) -> None:
     path = tmp_path / "new" / "report.html"
-    write_page(findings, made_store, path)
-    write_page(findings, made_store, path)
+    path.parent.mkdir()
+    path.write_text("an older page")
+    write_page(find(empty), empty, path)
     assert [entry.name for entry in path.parent.iterdir()] == ["report.html"]
     assert path.read_text(encoding="utf-8").startswith("<!doctype html>")
 
@@ -525,3 +524,22 @@ def test_numbers_have_three_figures(value: float | None, expected: str) -> None:
 )
 def test_durations_have_a_unit(value: float, expected: str) -> None:
     assert numbers.duration(value) == expected
+
+
+def test_requests_that_did_not_finish_are_counted_by_cause(made_sweep: ModuleType, tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.write_sweep({"name": "some", "planned_cells": 1})
+    attempt = store.begin_attempt("cell-000")
+    rows = [made_sweep.request_row(index=index, token_s=[index + 1.0, index + 2.0]) for index in range(4)]
+    for index, status, cause in (
+        (1, "failed", "OutOfMemory"),
+        (2, "failed", "OutOfMemory"),
+        (3, "unfinished", None),
+    ):
+        rows[index] = made_sweep.request_row(index=index, status=status, cause=cause, error="it broke")
+    attempt.write_requests(rows)
+    attempt.finish(made_sweep.make_trial(rows))
+    text = Page(render(find(store), store)).text
+    assert "requests failed OutOfMemory 2 it broke" in text
+    assert "requests unfinished no cause 1 it broke" in text
+    assert "Only naive has been measured so far" in text
