@@ -77,16 +77,24 @@ class Service:
             self.dispatcher.close(self._expected)
             self._pump()
             return Reply(output=ended, arrived_s=arrived_s, batch_id=None)
+        self.dispatcher.arrive(waiting, arrived_s)  # first: it refuses an id that is here already
         self._open[work.request_id] = request
-        self.dispatcher.arrive(waiting, arrived_s)
         self._pump()
         return await request.future
 
     async def abort(self) -> None:
-        """End everything: what waits or runs is answered `unfinished`, and the backend is left idle."""
+        """End everything: what waits or runs is answered `unfinished`, and the backend is left idle.
+
+        EngineDead if the backend cannot; every caller has its answer then too.
+        """
         self._aborted = True
         self._cancel_timer()
-        await self.backend.abort()
+        try:
+            await self.backend.abort()
+        except Exception as error:
+            dead = EngineDead(f"the engine could not be stopped: {str(error) or type(error).__name__}")
+            self._die(dead)
+            raise dead from error
         if self._tasks:
             await asyncio.wait(set(self._tasks))
         for waiting in self.dispatcher.abandon():  # last: a batch out of memory came back to the queue
@@ -117,7 +125,14 @@ class Service:
         self._cancel_timer()
         if self._aborted or self.dead is not None:
             return
-        for action in self.dispatcher.poll(time.monotonic()):
+        if self._tasks and not self.backend.joinable:  # such an engine is free when its run has returned
+            return
+        try:
+            actions = self.dispatcher.poll(time.monotonic())
+        except Exception as error:  # noqa: BLE001 - raised into a timer, it would leave callers waiting
+            self._die(EngineDead(f"the strategy failed: {type(error).__name__}: {error}"))
+            return
+        for action in actions:
             if isinstance(action, Rejection):
                 self._resolve(
                     Output(request_id=action.request.request_id, status="rejected", error=action.reason)
@@ -125,12 +140,24 @@ class Service:
             else:
                 task = asyncio.create_task(self._run(action))
                 self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
+                task.add_done_callback(self._ran)
         if self.dispatcher.wake_s != float("inf"):
             loop = asyncio.get_running_loop()
             self._timer = loop.call_at(self.dispatcher.wake_s, self._pump)
 
+    def _ran(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        if task.cancelled():
+            return
+        if (error := task.exception()) is not None:  # a backend that broke its promises: nobody may hang
+            self._die(EngineDead(f"a batch could not be accounted for: {type(error).__name__}: {error}"))
+        self._pump()
+
     async def _run(self, batch: Batch) -> None:
+        if self._aborted or self.dead is not None:  # since the launch: the engine never sees this batch
+            for waiting in batch.requests:
+                self._done(Output(request_id=waiting.request_id, status="unfinished"), batch.batch_id)
+            return
         works = [self._open[waiting.request_id].work for waiting in batch.requests]
         for waiting in batch.requests:
             self._open[waiting.request_id].batch_id = batch.batch_id
@@ -141,6 +168,9 @@ class Service:
             out_of_memory = True
             for waiting in self.dispatcher.out_of_memory(batch.batch_id, time.monotonic()):
                 self._resolve(_failed(waiting.request_id, "out-of-memory", error))
+            for work in works:
+                if work.request_id in self._open:  # back in the queue, in no batch
+                    self._open[work.request_id].batch_id = None
             self.min_cap = min(self.min_cap or self.dispatcher.cap, self.dispatcher.cap)
         except EngineDead as error:
             self._die(error)
@@ -157,7 +187,6 @@ class Service:
                 out_of_memory=out_of_memory,
             )
         )
-        self._pump()
 
     def _done(self, output: Output, batch_id: int) -> None:
         request = self._open.get(output.request_id)
@@ -170,8 +199,7 @@ class Service:
         self.tokens += len(output.output_ids)
         self._resolve(output)
         self.dispatcher.finish(output.request_id, batch_id, time.monotonic())
-        if self.backend.joinable:  # a lockstep engine is free when its run returns, not before
-            self._pump()
+        self._pump()
 
     def _fail_rest(self, works: list[Work], batch_id: int, cause: str, error: Exception) -> None:
         for work in works:
@@ -180,7 +208,7 @@ class Service:
                 self.dispatcher.finish(work.request_id, batch_id, time.monotonic())
 
     def _die(self, error: EngineDead) -> None:
-        self.dead = error
+        self.dead = self.dead or error  # the first says what happened
         self.dispatcher.abandon()
         for request_id in list(self._open):
             self._resolve(_failed(request_id, "engine-dead", error))
