@@ -21,6 +21,11 @@ class BlockingCall(Generic[T]):
         self._discard = discard
         self._future: Future[T] = Future()
 
+    @property
+    def abandoned(self) -> bool:
+        """Whether nobody waits for the result any more; a long call may ask and stop."""
+        return self._future.cancelled()
+
     async def result(self) -> T:
         """Start and wait. Cancelling this abandons the call; nothing can stop it."""
         thread = threading.Thread(target=self._run, daemon=True)

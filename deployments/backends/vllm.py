@@ -9,7 +9,6 @@ then stands, the rest of the batch is undelivered and is the caller's to fail.
 """
 
 import asyncio
-import gc
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -59,7 +58,10 @@ class Vllm:
         self._children = children
 
     async def _load(self) -> Engine:
-        loading = BlockingCall(lambda: build(self._model, self._args, self._steps), discard=_shut_down)
+        loading: BlockingCall[Engine] = BlockingCall(
+            lambda: build(self._model, self._args, self._steps, given_up=lambda: loading.abandoned),
+            discard=_shut_down,
+        )
         engine = await loading.result()
         # Asked now, because each first request would, and a dead engine never answers.
         await engine.llm.get_supported_tasks()
@@ -137,8 +139,6 @@ class Vllm:
         engine, self._engine = self._engine, None
         await BlockingCall(partial(_end, engine, self._children)).result()
         await release(engine)
-        del engine
-        gc.collect()  # vLLM's objects form cycles, and complain if they are found at the interpreter's exit
 
     def _ready(self) -> Engine:
         if self._engine is None:

@@ -7,7 +7,7 @@ its EngineCore process follow https://docs.vllm.ai (V1 architecture).
 import asyncio
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Any
 from deployments.backends.backend import Limits
 from deployments.backends.engine_args import VllmArgs
 from deployments.backends.vllm_steps import StepRecorder
-from deployments.errors import ModelError
+from deployments.errors import BackendError, ModelError
 from deployments.models import ModelSpec, locate, one_line, pick_dtype, resolve
 
 RELEASE_S = 5.0
@@ -34,13 +34,16 @@ class Engine:
     kv_cache_bytes: int | None  # of all blocks; None where the layout is not plain attention
 
 
-def build(model: ModelSpec, args: VllmArgs, steps: StepRecorder) -> Engine:
-    """Load the model. ModelError for what no retry can mend; else the engine's own exception."""
+def build(model: ModelSpec, args: VllmArgs, steps: StepRecorder, given_up: Callable[[], bool]) -> Engine:
+    """Load the model. ModelError for what no retry can mend; else the engine's own exception.
+
+    `given_up` is asked before the EngineCore is started: BackendError if it says so.
+    """
     begun_s = time.monotonic()
     source, model = locate(model), resolve(model)
     threads = _threads(args)
     with _environment(args, threads, local=Path(source).is_dir()):
-        llm = _load(source, model, args, steps)
+        llm = _load(source, model, args, steps, given_up)
     return _describe(llm, model, source, threads, load_s=time.monotonic() - begun_s)
 
 
@@ -78,7 +81,9 @@ def _environment(args: VllmArgs, threads: int, *, local: bool) -> Iterator[None]
                 os.environ[key] = value
 
 
-def _load(source: str, model: ModelSpec, args: VllmArgs, steps: StepRecorder) -> Any:
+def _load(
+    source: str, model: ModelSpec, args: VllmArgs, steps: StepRecorder, given_up: Callable[[], bool]
+) -> Any:
     try:
         from vllm.engine.arg_utils import AsyncEngineArgs
         from vllm.platforms import current_platform
@@ -107,6 +112,8 @@ def _load(source: str, model: ModelSpec, args: VllmArgs, steps: StepRecorder) ->
         ).create_engine_config()
     except (OSError, ValueError, ImportError) as exc:  # pydantic's ValidationError is a ValueError
         raise ModelError(f"vLLM cannot load {model.name}: {one_line(exc)}") from exc
+    if given_up():
+        raise BackendError("the load was given up")
     return AsyncLLM.from_vllm_config(config, stat_loggers=[steps.factory])
 
 
