@@ -6,6 +6,7 @@ where it says that the replica or its engine is gone.
 """
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -42,27 +43,42 @@ class Client:
         self.start_s = 0.0  # the client's clock at trial start
         self._generate, self._name, self._ended = generate, name, ended
         self._calls: set[asyncio.Task[None]] = set()
+        self._settled = asyncio.Event()  # no call is open, or it makes no sense to wait for them
 
     async def send(self, requests: Sequence[Request]) -> None:
         """Send all requests at their planned times; returns when the last one left."""
         self.start_s = time.monotonic()
         for request in requests:
             delay_s = self.start_s + request.planned_s - time.monotonic()
-            if delay_s > 0:
-                await asyncio.sleep(delay_s)
+            await asyncio.sleep(max(0.0, delay_s))  # also when late: what was sent before leaves first
             if self.lost is not None:
                 return
             call = asyncio.create_task(self._exchange(request))
             self._calls.add(call)
-            call.add_done_callback(self._calls.discard)
+            call.add_done_callback(self._call_ended)
             self.sent += 1
 
     async def drain(self, until_s: float) -> bool:
-        """Wait for all replies, at most until `until_s` from trial start; True if none is left."""
-        if self._calls:
+        """Wait for all replies, at most until `until_s` from trial start; True if none is left.
+
+        Gives up at once when the replica or engine is lost.
+        """
+        if self._calls and self.lost is None:
+            self._settled.clear()
             timeout_s = max(0.0, self.start_s + until_s - time.monotonic())
-            await asyncio.wait(set(self._calls), timeout=timeout_s)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._settled.wait(), timeout_s)
         return not self._calls
+
+    def cancel(self) -> None:
+        """Give up the calls that are still open; they hand over nothing."""
+        for call in self._calls:
+            call.cancel()
+
+    def _call_ended(self, call: "asyncio.Task[None]") -> None:
+        self._calls.discard(call)
+        if not self._calls or self.lost is not None:
+            self._settled.set()
 
     async def _exchange(self, request: Request) -> None:
         work = Work(
@@ -74,7 +90,8 @@ class Client:
         try:
             reply = await self._generate(work, request.max_new_tokens)
         except Exception as raised:  # noqa: BLE001 - the replica is gone: a row, and the end of sending
-            error, cause = str(raised).strip().splitlines()[-1], type(raised).__name__
+            cause = type(raised).__name__
+            error = (str(raised).strip().splitlines() or [cause])[-1]
             self.lost = f"{cause}: {error}"
         else:
             if _fatal(reply.output):

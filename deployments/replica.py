@@ -7,6 +7,7 @@ travels as data in its reply.
 """
 
 import asyncio
+import contextlib
 import math
 import time
 import uuid
@@ -91,8 +92,12 @@ class Replica:
         backend.take_steps()
 
     async def measure(self, batch_size: int, prompt_tokens: int, output_tokens: int) -> Sample:
-        """Time one batch of equal rows on the idle engine (random ids: timing does not see them)."""
+        """Time one batch of equal rows on the idle engine (random ids: timing does not see them).
+
+        A prompt that the context has no room for is cut; the sample says to what.
+        """
         backend = await self._ready()
+        prompt_tokens = max(1, min(prompt_tokens, backend.limits.context_tokens - output_tokens))
         rng = np.random.default_rng([batch_size, prompt_tokens])
         works = [
             Work(
@@ -123,10 +128,10 @@ class Replica:
         backend = await self._ready()
         if self._service is not None:
             await self._service.abort()
-        self._trial = trial
         self._service = Service(
             backend, create_strategy(strategy, knobs), max_batch_size=max_batch_size, expected=expected
         )
+        self._trial = trial
         backend.take_steps()
         backend.reset_memory()
         return self._incarnation
@@ -172,7 +177,8 @@ class Replica:
     async def stop(self) -> None:
         """Close the backend; the replica is of no use afterwards."""
         if self._service is not None:
-            await self._service.abort()
+            with contextlib.suppress(Exception):  # what cannot be stopped must be closed all the more
+                await asyncio.wait_for(self._service.abort(), 10)
         if self._backend is not None:
             backend, self._backend = self._backend, None
             await asyncio.wait_for(backend.close(), 30)

@@ -1,0 +1,106 @@
+"""Who has which lane, and what is loaded in it."""
+
+from deployments.lanes import Lane, LaneBoard
+
+A, B, C = "key a", "key b", "key c"
+
+
+def loaded(board: LaneBoard, trial: str, key: str) -> Lane:
+    """Take a lane, load `key` in it and leave."""
+    lane = board.acquire(trial, key)
+    assert lane is not None
+    board.loading(lane.index)
+    lane = board.loaded(lane.index, key, {"device": "cpu"})
+    board.release(trial)
+    return lane
+
+
+def test_a_lane_is_one_trials_until_it_is_released():
+    board = LaneBoard(1)
+    lane = board.acquire("first", A)
+    assert (lane.name, lane.holder, lane.app, lane.key) == ("lane-0", "first", None, None)
+    assert board.acquire("second", A) is None
+    board.release("first")
+    assert board.acquire("second", A).holder == "second"
+
+
+def test_every_lane_is_given_to_one():
+    board = LaneBoard(3)
+    assert {board.acquire(trial, A).index for trial in ("one", "two", "three")} == {0, 1, 2}
+    assert board.acquire("four", A) is None
+
+
+def test_a_trial_that_comes_back_gets_the_lane_that_it_held():
+    board = LaneBoard(2)
+    first = loaded(board, "earlier", A)
+    mine = board.acquire("mine", B)
+    assert mine.index != first.index
+    assert board.acquire("mine", A) == mine  # not the free one, though that has its key loaded
+
+
+def test_a_lane_that_has_the_key_loaded_comes_first_and_an_empty_one_second():
+    board = LaneBoard(3)
+    a, b = board.acquire("one", A), board.acquire("two", B)
+    for lane, key in ((a, A), (b, B)):
+        board.loading(lane.index)
+        board.loaded(lane.index, key, {})
+    board.release("one")
+    board.release("two")
+    assert board.acquire("again", B).index == b.index
+    assert board.acquire("other", C).key is None  # nothing that may be wanted again is thrown out
+    assert board.acquire("last", C).index == a.index
+
+
+def test_loading_gives_a_new_application_and_forgets_what_was_there():
+    board = LaneBoard(2)
+    first = loaded(board, "one", A)
+    again = board.loading(first.index)
+    other = board.loading(1 - first.index)
+    assert (again.key, again.setup) == (None, None)
+    assert len({first.app, again.app, other.app}) == 3
+
+
+def test_what_was_loaded_is_kept_from_trial_to_trial():
+    board = LaneBoard(1)
+    first = loaded(board, "one", A)
+    lane = board.acquire("two", A)
+    assert (lane.app, lane.key, lane.setup, lane.holder) == (first.app, A, {"device": "cpu"}, "two")
+
+
+def test_a_condemned_lane_keeps_its_application_to_be_cleared_and_loads_anew():
+    board = LaneBoard(1)
+    first = loaded(board, "one", A)
+    board.acquire("two", A)
+    board.condemn(first.index)
+    board.release("two")
+    lane = board.acquire("three", A)
+    assert (lane.app, lane.key, lane.setup) == (first.app, None, None)
+
+
+def test_releasing_again_or_without_a_lane_harms_nobody():
+    board = LaneBoard(1)
+    board.acquire("one", A)
+    board.release("one")
+    lane = board.acquire("two", A)
+    board.release("one")
+    board.release("stranger")
+    assert board.acquire("two", A) == lane
+    assert board.acquire("three", A) is None
+
+
+def test_a_key_that_can_never_load_is_remembered_with_its_reason():
+    board = LaneBoard(1)
+    board.break_key(A, "no such model")
+    assert (board.broken(A), board.broken(B)) == ("no such model", None)
+
+
+def test_the_states_are_those_of_running_trials():
+    board = LaneBoard(2)
+    board.acquire("one", A)
+    board.acquire("two", A)
+    board.report("one", {"sent": 1})
+    board.report("two", {"sent": 5})
+    board.report("one", {"sent": 2})
+    assert sorted(state["sent"] for state in board.states()) == [2, 5]
+    board.release("one")
+    assert board.states() == [{"sent": 5}]
