@@ -57,20 +57,28 @@ def _view(splits: Sequence[Split], metric: str) -> View:
     label = glossary.label(metric)
     if not splits:
         return View(heading=f"No split of {label} for these two", charts=(_chart([], label),))
-    last = splits[-1]
+    is_latency = glossary.metric_of(metric)[0].unit == "s"
+    judged = [split for split in splits if not (is_latency and _is_censored(split))]
+    last = (judged or splits)[-1]
     heading = (
         f"At {numbers.rate(last.rate)}, {numbers.ratio(last.total.ratio)} the {label} = "
         f"{numbers.ratio(last.policy.ratio)} from policy · {numbers.ratio(last.engine.ratio)} from the engine"
     )
+    if not judged:
+        heading += ", with a side overloaded"
     note = ""
-    if any(split.total.censored for split in splits) and glossary.metric_of(metric)[0].unit == "s":
-        note = "At some rates a side was overloaded: its latency describes the drain limit (marked *)."
+    if len(judged) < len(splits):
+        note = "Marked *: a side was overloaded, so its latency describes the drain limit, not the server."
     return View(heading=heading, charts=(_chart(splits, label),), note=note)
+
+
+def _is_censored(split: Split) -> bool:
+    return any(change.censored for change in (split.total, split.policy, split.engine))
 
 
 def _chart(splits: Sequence[Split], label: str) -> Chart:
     traces = []
-    names = [f"{numbers.rate(s.rate)}{' *' if s.total.censored else ''}" for s in splits]
+    names = [f"{numbers.rate(s.rate)}{' *' if _is_censored(s) else ''}" for s in splits]
     totals = [split.total for split in splits]
     bounds = [v for t in totals for v in (t.ratio, t.low, t.high) if v]
     stacked = [

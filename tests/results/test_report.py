@@ -316,6 +316,14 @@ def test_policy_and_engine_bars_add_up_to_the_total(findings: Findings) -> None:
     assert sorted(made.views[key].charts[0].figure.data[2].x) == pytest.approx(sorted(expected))
 
 
+def test_the_heading_of_a_latency_split_is_not_drawn_from_an_overloaded_rate(findings: Findings) -> None:
+    views = panel(splits.panel(findings)).views
+    assert any(one.total.censored for one in findings.splits if one.rate == 30)
+    assert views["0|throughput_tokens_per_s"].heading.startswith("At 30 req/s")
+    assert views["0|ttft_s_p50"].heading.startswith("At 5 req/s")
+    assert "30 req/s *" in views["0|ttft_s_p50"].charts[0].figure.data[0].y
+
+
 def test_batch_sizes_and_triggers_are_counted_over_the_repeats(findings: Findings) -> None:
     made = panel(batches.panel(findings))
     sizes, triggers = made.first.charts
