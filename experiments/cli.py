@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -126,42 +127,28 @@ def _run(config: SweepConfig, results: Path, *, fresh: bool, again: str) -> None
 
 
 def _show(findings: Findings, page: str) -> None:
-    """The table at the end, the sentences, what failed, and the path of the page."""
-    table = Table(title=f"{findings.sweep['name']}: mean over repeats", title_justify="left")
-    for name in (
-        "backend",
-        "strategy",
-        "req/s",
-        "tokens/s",
-        "p50 TTFT",
-        "p50 E2E",
-        "p99 E2E",
-        "repeats",
-        "verdict",
-    ):
-        table.add_column(name, justify="left" if name in ("backend", "strategy", "verdict") else "right")
+    """The table at the end, what one strategy changes over another, what failed, and the path of the page."""
+    table = Table(title=f"{findings.sweep['name']}: means over repeats", title_justify="left", box=box.SIMPLE)
+    for name in ("backend", "strategy", "req/s", "tokens/s", "TTFT p50 s", "E2E p50 s", "E2E p99 s"):
+        text = name in ("backend", "strategy")
+        table.add_column(name, justify="left" if text else "right", no_wrap=text)
+    table.add_column("reservations")
     for cell in findings.cells:
+        metrics = ("throughput_tokens_per_s", "ttft_s_p50", "e2e_s_p50", "e2e_s_p99")
         verdicts = sorted({verdict.name for trial in cell.trials for verdict in trial.verdicts})
-        table.add_row(
-            cell.backend,
-            cell.setting,
-            f"{cell.rate:g}",
-            _number(cell.mean("throughput_tokens_per_s"), ""),
-            *(_number(cell.mean(name), " s") for name in ("ttft_s_p50", "e2e_s_p50", "e2e_s_p99")),
-            str(len(cell.trials)),
-            ", ".join(verdicts),
-        )
+        numbers = [_number(cell.mean(name)) for name in metrics]
+        table.add_row(cell.backend, cell.setting, f"{cell.rate:g}", *numbers, ", ".join(verdicts))
     console.print(table)
     for sentence in findings.sentences:
-        console.print(f"- {sentence.text}", markup=False, highlight=False)
-    causes = {f"{failure.cause}: {failure.error}" for failure in findings.failures}
-    for cause in sorted(causes):
+        if sentence.kind == "policy":
+            console.print(f"- {sentence.text}", markup=False, highlight=False)
+    for cause in sorted({f"{failure.cause}: {failure.error}" for failure in findings.failures}):
         errors.print(f"failed attempt: {cause}", markup=False, highlight=False)
     console.print(f"page: {page}", markup=False, highlight=False, soft_wrap=True)
 
 
-def _number(value: float | None, unit: str) -> str:
-    return "–" if value is None else f"{value:.3g}{unit}"
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3g}"
 
 
 def _sweep(folder: Path) -> dict[str, Any]:
