@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -128,16 +127,22 @@ def _run(config: SweepConfig, results: Path, *, fresh: bool, again: str) -> None
 
 def _show(findings: Findings, page: str) -> None:
     """The table at the end, what one strategy changes over another, what failed, and the path of the page."""
-    table = Table(title=f"{findings.sweep['name']}: means over repeats", title_justify="left", box=box.SIMPLE)
-    for name in ("backend", "strategy", "req/s", "tokens/s", "TTFT p50 s", "E2E p50 s", "E2E p99 s"):
+    table = Table(
+        title=f"{findings.sweep['name']}: means over repeats",
+        title_justify="left",
+        box=None,
+        padding=(0, 2, 0, 0),
+        pad_edge=False,
+    )
+    for name in ("backend", "strategy", "req/s", "tok/s", "TTFT p50 s", "E2E p50 s", "E2E p99 s"):
         text = name in ("backend", "strategy")
-        table.add_column(name, justify="left" if text else "right", no_wrap=text)
-    table.add_column("reservations")
+        table.add_column(name, justify="left" if text else "right", no_wrap=text, min_width=5)
+    table.add_column("reservations", overflow="fold")
     for cell in findings.cells:
         metrics = ("throughput_tokens_per_s", "ttft_s_p50", "e2e_s_p50", "e2e_s_p99")
         verdicts = sorted({verdict.name for trial in cell.trials for verdict in trial.verdicts})
         numbers = [_number(cell.mean(name)) for name in metrics]
-        table.add_row(cell.backend, cell.setting, f"{cell.rate:g}", *numbers, ", ".join(verdicts))
+        table.add_row(cell.backend, cell.setting, f"{cell.rate:g}", *numbers, "\n".join(verdicts))
     console.print(table)
     for sentence in findings.sentences:
         if sentence.kind == "policy":
