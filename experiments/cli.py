@@ -131,7 +131,7 @@ def _show(findings: Findings, page: str) -> None:
         title=f"{findings.sweep['name']}: means over repeats",
         title_justify="left",
         box=None,
-        padding=(0, 2, 0, 0),
+        padding=(0, 1, 0, 0),
         pad_edge=False,
     )
     for name in ("backend", "strategy", "req/s", "tok/s", "TTFT p50 s", "E2E p50 s", "E2E p99 s"):

@@ -1,0 +1,79 @@
+"""What the README says can be done is done: its strategy is added as it says, and runs."""
+
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deployments.dispatcher import Dispatcher
+from experiments.config import parse
+from strategies.registry import STRATEGIES
+from tests.strategies.replay import Job, drive
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+
+
+def code(heading: str, language: str) -> list[str]:
+    """The blocks of code of one language below a heading."""
+    section = README.split(f"## {heading}\n", 1)[1].split("\n## ", 1)[0]
+    return re.findall(rf"```{language}\n(.*?)```", section, flags=re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def added() -> ModuleType:
+    """The README's strategy, as the file that it says to write."""
+    module = ModuleType("strategies.at_least")
+    exec(code("Add a strategy", "python")[0], module.__dict__)  # noqa: S102 - our own README
+    return module
+
+
+@pytest.fixture
+def registered(added: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the one line in the registry."""
+    line = code("Add a strategy", "python")[1]
+    name, entry = re.fullmatch(r'"(\w+)": (Entry\(.*\)),\n', line).groups()
+    scope = vars(__import__("strategies.registry", fromlist=["Entry"])) | vars(added)
+    monkeypatch.setitem(STRATEGIES, name, eval(entry, scope))  # noqa: S307 - our own README
+
+
+@given(gaps=st.lists(st.integers(0, 9).map(lambda k: k / 10), min_size=1, max_size=20))
+def test_the_strategy_of_the_readme_loses_nothing(added: ModuleType, gaps: list[float]) -> None:
+    now_s, trace = 0.0, []
+    for gap_s in gaps:
+        now_s += gap_s
+        trace.append(Job(now_s, 0.5))
+    dispatcher = Dispatcher(added.AtLeast(max_batch_size=4, least=2), max_batch_size=4, joinable=False)
+    starts = drive(dispatcher, trace, joinable=False)
+    assert [index for start in starts for index in start.members] == list(range(len(trace)))
+    assert all(len(start.members) >= 2 or start.trigger == "flush" for start in starts)
+
+
+@pytest.mark.usefixtures("registered")
+def test_a_config_can_name_the_strategy_of_the_readme() -> None:
+    config = parse(
+        {
+            "name": "readme",
+            "workload": {
+                "prompts": {"source": "random", "tokens": {"distribution": "fixed", "tokens": 4}},
+                "output_tokens": {"distribution": "fixed", "tokens": 4},
+            },
+            "arrival_rate": [1],
+            "duration_s": 5,
+            "strategies": [
+                {"strategy": "at_least", "backends": "simulated", "max_batch_size": 4, "least": [1, 2]}
+            ],
+        }
+    )
+    assert [setting.label for setting in config.settings] == ["at_least · 4 · 1+", "at_least · 4 · 2+"]
+
+
+def test_every_file_and_make_target_that_the_readme_names_exists() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    for target in set(re.findall(r"`?make ([a-z-]+)", README)):
+        assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE), target
+    for path in set(re.findall(r"\]\(([^)#:]+)\)", README)):
+        assert (ROOT / path).exists(), path
