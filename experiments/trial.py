@@ -7,7 +7,8 @@ limit → abort what is left → account → handshake again. Rows are written w
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -28,6 +29,7 @@ from workloads.workload import workload_hash
 
 PROBE_PROMPT_TOKENS, PROBE_OUTPUT_TOKENS = 32, 8
 FLUSH_EVERY_S = 5.0
+PREPARE_DEADLINE_S = 1_800.0  # a deadline for engines that hang: a slow warm-up takes minutes
 ABORT_DEADLINE_S = 60.0
 
 
@@ -78,6 +80,7 @@ class TrialRun:
         self._setup = {**setup, "engine": lane_setup}
         self._device = str(lane_setup.get("device", "unknown"))
         self._settings = settings(cell, self._device)
+        self._trial = f"{cell.cell_id}/{attempt.number}"  # a stray call of an earlier attempt is refused
         self._report = report
         self._begun_s = time.monotonic()
         self._started_at = datetime.now(UTC).isoformat(timespec="seconds")
@@ -95,18 +98,20 @@ class TrialRun:
             raise TrialError(
                 "no-requests", f"no request arrives within {cell.duration_s:g} s at {cell.rate:g}/s"
             )
-        clock = await handshake(self._ping)
-        self._offset_s = clock.offset_s
-        await self._call("warm", [self._work(request, "warm-up") for request in self._traffic.warmup])
-        probe = await self._call("measure", 1, PROBE_PROMPT_TOKENS, PROBE_OUTPUT_TOKENS)
-        incarnation = await self._call(
-            "begin", cell.cell_id, cell.strategy, cell.knobs, cell.knobs["max_batch_size"], len(requests)
-        )
+        async with _deadline(PREPARE_DEADLINE_S, "get ready"):
+            clock = await handshake(self._ping)
+            self._offset_s = clock.offset_s
+            await self._call("warm", [self._work(request, "warm-up") for request in self._traffic.warmup])
+            probe = await self._call("measure", 1, PROBE_PROMPT_TOKENS, PROBE_OUTPUT_TOKENS)
+            incarnation = await self._call(
+                "begin", self._trial, cell.strategy, cell.knobs, cell.knobs["max_batch_size"], len(requests)
+            )
         prepared_s = time.monotonic()
         cut_off = await self._serve(requests)
-        account: Account = await self._call("end")
-        self._check(account, incarnation)
-        drift = (await handshake(self._ping)).offset_s - clock.offset_s
+        async with _deadline(ABORT_DEADLINE_S, "end the trial"):
+            account: Account = await self._call("end")
+            self._check(account, incarnation)
+            drift = (await handshake(self._ping)).offset_s - clock.offset_s
         await self._write(account)
         return Trial(
             cell_id=cell.cell_id,
@@ -143,25 +148,33 @@ class TrialRun:
 
     async def _serve(self, requests: Sequence[Request]) -> bool:
         """Send and drain; True if the drain limit cut something off."""
+        ended = asyncio.Event()
         watch = asyncio.create_task(self._watch())
-        flush = asyncio.create_task(self._flush())
+        flush = asyncio.create_task(self._flush(ended))
         try:
             await self._client.send(requests)
-            if await self._client.drain(requests[-1].planned_s + self._cell.drain_limit_s):
+            drained = await self._client.drain(requests[-1].planned_s + self._cell.drain_limit_s)
+            self._must_live()  # what is lost is not worth a wait, nor an abort that could only hide why
+            if drained:
                 return False
-            await asyncio.wait_for(self._call("abort"), ABORT_DEADLINE_S)
-            if not await self._client.drain(time.monotonic() - self._client.start_s + ABORT_DEADLINE_S):
-                raise EngineDead(f"the replica did not end its requests within {ABORT_DEADLINE_S:g} s")
+            async with _deadline(ABORT_DEADLINE_S, "end its requests"):
+                await self._call("abort")
+                await self._client.drain(time.monotonic() - self._client.start_s + ABORT_DEADLINE_S)
             return True
         finally:
-            for task in (watch, flush):
-                task.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await task
+            self._client.cancel()
+            watch.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await watch
+            ended.set()
+            await flush  # not cancelled: a thread would go on writing rows that `finish` misses
 
-    def _check(self, account: Account, incarnation: str) -> None:
+    def _must_live(self) -> None:
         if self._client.lost is not None:
             raise EngineDead(self._client.lost)
+
+    def _check(self, account: Account, incarnation: str) -> None:
+        self._must_live()
         if account.incarnation != incarnation:
             raise EngineDead("the replica was replaced during the trial")
         if self._all_failed == self._ended:
@@ -173,19 +186,24 @@ class TrialRun:
             *batch_rows(self._settings, account.runs, shift_s, lockstep=not account.joinable),
             *step_rows(self._settings, account.steps, shift_s),
         ]
-        await asyncio.to_thread(self._write_requests)
+        await self._write_requests()
         await asyncio.to_thread(self._attempt.write_batches, rows)
 
-    async def _flush(self) -> None:
-        while True:
-            await asyncio.sleep(FLUSH_EVERY_S)
-            await asyncio.to_thread(self._write_requests)
+    async def _flush(self, ended: asyncio.Event) -> None:
+        while not ended.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(ended.wait(), FLUSH_EVERY_S)
+            await self._write_requests()
 
-    def _write_requests(self) -> None:
-        exchanges, self._unwritten = self._unwritten, []
+    async def _write_requests(self) -> None:
+        exchanges, self._unwritten = self._unwritten, []  # here, not in the thread: replies come in between
         shift_s = self._offset_s + self._client.start_s
-        rows: list[Row] = [request_row(self._settings, exchange, shift_s) for exchange in exchanges]
-        self._attempt.write_requests(rows)
+
+        def write() -> None:
+            rows: list[Row] = [request_row(self._settings, exchange, shift_s) for exchange in exchanges]
+            self._attempt.write_requests(rows)
+
+        await asyncio.to_thread(write)
 
     async def _watch(self) -> None:
         """Once a second: how the trial stands."""
@@ -221,7 +239,7 @@ class TrialRun:
         return float(await self._call("ping"))
 
     async def _generate(self, work: Work, max_new_tokens: int) -> Any:
-        return await self._call("generate", self._cell.cell_id, work, max_new_tokens)
+        return await self._call("generate", self._trial, work, max_new_tokens)
 
     def _name(self, request: Request) -> str:
         return request_id(self._cell.cell_id, request.index)
@@ -242,3 +260,16 @@ class TrialRun:
             self._all_failed += 1
             error = exchange.reply.output.error if exchange.reply else exchange.error
             self._first_error = self._first_error or error or "unknown"
+
+
+@asynccontextmanager
+async def _deadline(seconds: float, what: str) -> AsyncIterator[None]:
+    """EngineDead if the block takes longer: a hung engine must not hang the sweep."""
+    deadline = asyncio.timeout(seconds)
+    try:
+        async with deadline:
+            yield
+    except TimeoutError:
+        if not deadline.expired():
+            raise
+        raise EngineDead(f"the replica did not {what} within {seconds:g} s") from None
