@@ -160,7 +160,9 @@ async def clear(app: str) -> None:
 
     with contextlib.suppress(Exception):  # a dead replica cannot be closed, only deleted
         await asyncio.wait_for(_call(app)("stop"), 45)
-    await asyncio.to_thread(serve.delete, app)
+    deleting = BlockingCall(lambda: serve.delete(app))
+    with contextlib.suppress(Exception):  # it may raise or hang; what comes next has a name of its own
+        await asyncio.wait_for(deleting.result(), PLACEMENT_DEADLINE_S)
 
 
 async def _deploy(app: str, load: Load) -> None:

@@ -30,6 +30,7 @@ console = Console()
 errors = Console(stderr=True)
 
 RESULTS = Path("results/data")
+NO_PLACE = (PermissionError, FileExistsError, FileNotFoundError, IsADirectoryError, NotADirectoryError)
 
 Results = Annotated[Path, typer.Option(help="Folder that holds the sweeps' results.")]
 
@@ -55,8 +56,9 @@ def sweep(
     with _one_line_errors():
         loaded = load(config)
         for warning in loaded.warnings:
-            errors.print(f"warning: {config}: {warning}", markup=False, highlight=False)
-        _run(loaded, results, fresh=fresh, again=f"batchyard sweep {config}")
+            _tell(f"warning: {config}: {warning}")
+        elsewhere = "" if results == RESULTS else f" --results {results}"
+        _run(loaded, results, fresh=fresh, again=f"batchyard sweep {config}{elsewhere}")
 
 
 @app.command(epilog="Example:  batchyard resume results/data/local-0123456789ab")
@@ -91,7 +93,7 @@ def report(
         path = output or folder / "report.html"
         write_page(findings, store, path)
         for problem in store.problems:
-            errors.print(f"warning: {problem}", markup=False, highlight=False)
+            _tell(f"warning: {problem}")
         _show(findings, str(path))
 
 
@@ -110,9 +112,9 @@ def _run(config: SweepConfig, results: Path, *, fresh: bool, again: str) -> None
     if fresh:
         _move_aside(Path(root))
     try:
-        outcome = run_sweep(config, root, lambda text: errors.print(text, markup=False, highlight=False))
+        outcome = run_sweep(config, root, _tell)
     except KeyboardInterrupt:
-        errors.print(f"interrupted; nothing that was done is lost: `{again}` goes on", markup=False)
+        _tell(f"interrupted; nothing that was done is lost: `{again}` goes on")
         raise typer.Exit(130) from None
     _show(find(Store(root)), outcome.page)
     if outcome.ran == 0 and outcome.complete:
@@ -121,6 +123,7 @@ def _run(config: SweepConfig, results: Path, *, fresh: bool, again: str) -> None
         console.print(
             f"{outcome.planned - outcome.done} of {outcome.planned} cells failed; `{again}` tries them again.",
             highlight=False,
+            soft_wrap=True,
         )
         raise typer.Exit(1)
 
@@ -148,8 +151,13 @@ def _show(findings: Findings, page: str) -> None:
         if sentence.kind == "policy":
             console.print(f"- {sentence.text}", markup=False, highlight=False)
     for cause in sorted({f"{failure.cause}: {failure.error}" for failure in findings.failures}):
-        errors.print(f"failed attempt: {cause}", markup=False, highlight=False)
+        _tell(f"failed attempt: {cause}")
     console.print(f"page: {page}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _tell(text: str) -> None:
+    """One line on standard error, which is never broken."""
+    errors.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def _number(value: float | None) -> str:
@@ -178,6 +186,6 @@ def _one_line_errors() -> Iterator[None]:
     warnings.simplefilter("ignore")  # foreign deprecations are not for the user
     try:
         yield
-    except (ConfigError, StoreError, WorkloadError, BackendError) as error:
-        errors.print(f"error: {error}", markup=False, highlight=False, soft_wrap=True)
+    except (ConfigError, StoreError, WorkloadError, BackendError, *NO_PLACE) as error:
+        _tell(f"error: {error}")
         sys.exit(2)

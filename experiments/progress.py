@@ -60,14 +60,12 @@ class SweepProgress:
         self._spent_s = time.monotonic() - self._began_s
         self._bar.update(self._task, completed=self._finished, eta=self._eta())
         if not self._console.is_terminal or not done:
-            text = f"{'done' if done else 'FAILED'}  {_name(cell)}"
-            self._console.print(
-                f"[{self._finished}/{self._bar.tasks[0].total:g}] {text}  {self._eta()}", markup=False
-            )
+            text = f"{'done' if done else 'FAILED'}  {_name(cell)}  {self._eta()}".rstrip()
+            self.say(f"[{self._finished}/{self._bar.tasks[0].total:g}] {text}")
 
     def say(self, text: str) -> None:
-        """One line, beside the bar."""
-        self._console.print(text, markup=False)
+        """One line, beside the bar; never broken, so that a path in it stays whole."""
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def _eta(self) -> str:
         planned_s = sum(cell.duration_s for cell in self._left.values())
@@ -81,7 +79,7 @@ class SweepProgress:
         if not self._console.is_terminal:
             while not self._stop.wait(PLAIN_EVERY_S):
                 for state in self._ask():
-                    self._console.print(_line(state), markup=False)
+                    self.say(_line(state))
             return
         with Live(self._render([]), console=self._console, refresh_per_second=2, transient=True) as live:
             while not self._stop.wait(1):

@@ -13,7 +13,7 @@ PACKAGES = ("ray", "torch", "transformers", "numpy", "pyarrow")  # vLLM's versio
 def provenance() -> dict[str, Any]:
     """Host, processor, cores, memory, versions, git commit and whether the tree was dirty."""
     root = Path(__file__).resolve().parent.parent
-    commit = _git(root, "rev-parse", "HEAD")
+    commit, changes = _git(root, "rev-parse", "HEAD"), _git(root, "status", "--porcelain")
     return {
         "host": platform.node(),
         "platform": platform.platform(),
@@ -23,7 +23,7 @@ def provenance() -> dict[str, Any]:
         "python": platform.python_version(),
         "versions": {name: _version(name) for name in PACKAGES},
         "git_commit": commit,
-        "git_dirty": bool(_git(root, "status", "--porcelain")) if commit else None,
+        "git_dirty": None if commit is None or changes is None else bool(changes),
     }
 
 

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from deployments.lanes import Load, board, occupy
+from deployments.errors import BackendError
+from deployments.lanes import Load, board, occupy, raised_there
 from deployments.replica import Sample
 from experiments.capacity import Probe, StepTimes, fit, probes, resolve_rates
 from experiments.config import SweepConfig
@@ -44,9 +45,14 @@ async def resolve(config: SweepConfig, notify: Callable[[str], None]) -> tuple[R
 
 
 async def _time(call: Any, probe: Probe, batch_size: int) -> list[Sample]:
-    taken: list[Sample] = [
-        await call("measure", batch_size, probe.prompt_tokens, OUTPUT_TOKENS) for _ in range(1 + REPEATS)
-    ]
+    try:
+        taken: list[Sample] = [
+            await call("measure", batch_size, probe.prompt_tokens, OUTPUT_TOKENS) for _ in range(1 + REPEATS)
+        ]
+    except Exception as error:
+        cause = raised_there(error)
+        text = (str(cause).strip().splitlines() or [type(cause).__name__])[-1]
+        raise BackendError(f"{probe.backend} could not be timed at batch {batch_size}: {text}") from error
     return taken[1:]
 
 
