@@ -75,7 +75,11 @@ async def _attempt(cell: Cell, conditions: Conditions) -> None:
         sent = await asyncio.to_thread(traffic, cell)
         lane = await _lane(cell)
         lane, call = await occupy(lane, load_of(cell), fresh=conditions.isolate)
-        run = TrialRun(cell, sent, lane, call, attempt, setup=conditions.setup, report=_report)
+
+        def report(state: State) -> None:  # by this handle: looking the board up would block the client
+            lanes.report.remote(state.cell_id, asdict(state))
+
+        run = TrialRun(cell, sent, lane, call, attempt, setup=conditions.setup, report=report)
         attempt.finish(await run.run())
     except PERMANENT as error:
         attempt.fail(_failure(attempt, error, permanent=True))
@@ -95,10 +99,6 @@ async def _lane(cell: Cell) -> Lane:
         if lane is not None:
             return lane
         await asyncio.sleep(LANE_POLL_S)
-
-
-def _report(state: State) -> None:
-    board().report.remote(state.cell_id, asdict(state))
 
 
 class Watch(tune.Callback):
