@@ -1,6 +1,8 @@
 """The processes that an engine starts below this one: seen alive, and ended by their own ids."""
 
 import multiprocessing
+import time
+from collections.abc import Iterable
 from multiprocessing import resource_tracker
 
 import psutil  # type: ignore[import-untyped]
@@ -35,11 +37,9 @@ class ChildProcesses:
     def end(self, grace_s: float) -> None:
         """Return when none is left: wait `grace_s` seconds, then kill what remains. Blocks."""
         known = self._adopted | self._new()
-        _, left = psutil.wait_procs([process for process in known if _alive(process)], timeout=grace_s)
-        for process in left:
+        for process in _wait(known, grace_s):
             _kill(process)
-        psutil.wait_procs(left, timeout=KILL_WAIT_S)
-        multiprocessing.active_children()  # reaps those that have ended
+        _wait(known, KILL_WAIT_S)
 
     def _new(self) -> frozenset[psutil.Process]:
         return frozenset(_descendants()) - self._before
@@ -55,6 +55,22 @@ def _alive(process: psutil.Process) -> bool:
         return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return False
+
+
+def _wait(processes: Iterable[psutil.Process], timeout_s: float) -> list[psutil.Process]:
+    """Those that still run after the time is up.
+
+    The direct children are joined by multiprocessing, which would take one that is reaped behind its back
+    for a running one. A process whose main thread has ended looks like a zombie, yet cannot be
+    reaped before its other threads have ended: joining waits for that too.
+    """
+    deadline_s = time.monotonic() + timeout_s
+    wanted = {process.pid for process in processes}
+    for child in multiprocessing.active_children():
+        if child.pid in wanted:
+            child.join(max(0.0, deadline_s - time.monotonic()))
+    alive = [process for process in processes if _alive(process)]
+    return list(psutil.wait_procs(alive, timeout=max(0.0, deadline_s - time.monotonic()))[1])
 
 
 def _kill(process: psutil.Process) -> None:

@@ -1,8 +1,8 @@
 """vLLM in this process (AsyncLLM), its EngineCore in another; requests join a running batch.
 
-Each request is one task that reads its own stream. Tokens are stamped here, when they arrive from the
-EngineCore, and several that arrive at once share a stamp; `scheduled_s` is the EngineCore's own, on the
-same system-wide monotonic clock.
+Each request is one task that reads its own stream. Tokens are stamped here, when the step that made
+them arrives from the EngineCore; `scheduled_s` is the EngineCore's own, on the same system-wide monotonic
+clock.
 
 When the engine dies, `run` raises EngineDead once every stream has ended: what it delivered until
 then stands, the rest of the batch is undelivered and is the caller's to fail.
@@ -18,8 +18,9 @@ from deployments.backends.backend import EngineStep, Limits, Memory, Output, Sta
 from deployments.backends.blocking_call import BlockingCall
 from deployments.backends.child_processes import ChildProcesses
 from deployments.backends.engine_args import VllmArgs
-from deployments.backends.vllm_engine import Engine, build, release
+from deployments.backends.vllm_engine import Engine, build, end_sockets, release
 from deployments.backends.vllm_steps import StepRecorder
+from deployments.backends.vllm_stream import Stream
 from deployments.errors import BackendError, EngineDead, ModelError
 from deployments.models import ModelSpec, one_line
 
@@ -35,10 +36,11 @@ class Vllm:
     def __init__(self, model: ModelSpec, args: VllmArgs) -> None:
         self._model = model
         self._args = args
-        self._steps = StepRecorder()
+        self._steps = StepRecorder(self._stamp)
         self._engine: Engine | None = None
         self._children: ChildProcesses | None = None
         self._open: dict[asyncio.Task[None], str] = {}
+        self._streams: set[Stream] = set()
 
     async def start(self) -> None:
         """Load within `start_deadline_s`. ModelError if it never can, BackendError if it did not."""
@@ -46,7 +48,7 @@ class Vllm:
             raise BackendError("this vLLM backend has already been started")
         children = ChildProcesses()
         try:
-            self._engine = await asyncio.wait_for(self._load(), self._args.start_deadline_s)
+            self._engine = await asyncio.wait_for(self._load(children), self._args.start_deadline_s)
         except BaseException as exc:
             await BlockingCall(lambda: children.end(grace_s=0.0)).result()
             if isinstance(exc, TimeoutError):
@@ -57,10 +59,10 @@ class Vllm:
         children.adopt()
         self._children = children
 
-    async def _load(self) -> Engine:
+    async def _load(self, children: ChildProcesses) -> Engine:
         loading: BlockingCall[Engine] = BlockingCall(
             lambda: build(self._model, self._args, self._steps, given_up=lambda: loading.abandoned),
-            discard=_shut_down,
+            discard=lambda engine: _discard(engine, children),
         )
         engine = await loading.result()
         # Asked now, because each first request would, and a dead engine never answers.
@@ -147,43 +149,36 @@ class Vllm:
 
     async def _deliver(self, engine: Engine, work: Work, done: Callable[[Output], None]) -> None:
         if reason := invalid(work, engine.limits):
-            done(_refused(work, reason))
+            done(_output(work, None, "failed", "invalid-request", reason))
         else:
-            done(await _generate(engine.llm, work))
+            done(await self._generate(engine.llm, work))
 
+    async def _generate(self, llm: Any, work: Work) -> Output:
+        """Read one stream to its end. EngineDead if the engine died under it."""
+        from vllm.inputs import tokens_input
 
-def _refused(work: Work, reason: str) -> Output:
-    return Output(
-        request_id=work.request_id,
-        status="failed",
-        returned_s=time.monotonic(),
-        error=reason,
-        cause="invalid-request",
-    )
+        stream: Stream | None = None
+        try:
+            prompt = tokens_input(list(work.prompt_ids))
+            stream = Stream(await llm.add_request(work.request_id, prompt, _sampling(work)))
+            self._streams.add(stream)
+            await stream.read()
+            return _ended(work, stream)
+        except BaseException as exc:
+            if stream and not llm.errored:
+                await llm.abort(stream.engine_id, internal=True)
+            if not isinstance(exc, Exception):
+                raise
+            if llm.errored:
+                raise EngineDead(f"the engine died: {one_line(exc)}") from exc
+            return _output(work, stream, "failed", type(exc).__name__, one_line(exc))
+        finally:
+            if stream:
+                self._streams.discard(stream)
 
-
-async def _generate(llm: Any, work: Work) -> Output:
-    """Read one stream to its end. EngineDead if the engine died under it."""
-    from vllm.inputs import tokens_input
-
-    ids: list[int] = []
-    token_s: list[float] = []
-    returned_s: float | None = None
-    last: Any = None
-    try:
-        prompt = tokens_input(list(work.prompt_ids))
-        async for last in llm.generate(prompt, _sampling(work), work.request_id):
-            ids.extend(last.outputs[0].token_ids)
-            returned_s = time.monotonic()
-            token_s.extend([returned_s] * (len(ids) - len(token_s)))
-    except Exception as exc:
-        if llm.errored:
-            raise EngineDead(f"the engine died: {exc}") from exc
-        root = exc.__cause__ or exc
-        end: tuple[Status, str | None, str | None] = ("failed", type(root).__name__, str(root))
-    else:
-        end = _judge(work, ids, last)
-    return _output(work, end, ids, token_s, returned_s, last.metrics if last else None)
+    def _stamp(self, now_s: float) -> None:
+        for stream in self._streams:
+            stream.stamp(now_s)
 
 
 def _sampling(work: Work) -> Any:
@@ -199,47 +194,52 @@ def _sampling(work: Work) -> Any:
     )
 
 
-def _judge(work: Work, ids: list[int], last: Any) -> tuple[Status, str | None, str | None]:
-    """Status, cause and error of a stream that ended in order."""
-    if last.outputs[0].finish_reason == "abort":
-        return "unfinished", None, None
-    if len(ids) != work.output_tokens:
-        return "failed", "wrong-length", f"asked for {work.output_tokens} tokens, got {len(ids)}"
-    return "finished", None, None
+def _ended(work: Work, stream: Stream) -> Output:
+    """The row of a stream that came to its end in order."""
+    if stream.finish_reason == "abort":
+        return _output(work, stream, "unfinished")
+    if (got := len(stream.ids)) != work.output_tokens:
+        wrong = f"asked for {work.output_tokens} tokens, got {got}"
+        return _output(work, stream, "failed", "wrong-length", wrong)
+    return _output(work, stream, "finished")
 
 
 def _output(
-    work: Work,
-    end: tuple[Status, str | None, str | None],
-    ids: list[int],
-    token_s: list[float],
-    returned_s: float | None,
-    metrics: Any,
+    work: Work, stream: Stream | None, status: Status, cause: str | None = None, error: str | None = None
 ) -> Output:
-    status, cause, error = end
+    if stream is None or stream.metrics is None:
+        return Output(
+            request_id=work.request_id,
+            status=status,
+            returned_s=time.monotonic(),
+            error=error,
+            cause=cause,
+        )
     # 0.0 is vLLM's "not yet": aborted while it waited, or before its first token came back.
-    scheduled_s = metrics.scheduled_ts if metrics and metrics.scheduled_ts else None
-    if scheduled_s is not None and token_s:
-        scheduled_s = min(scheduled_s, token_s[0])
+    scheduled_s = stream.metrics.scheduled_ts or None
+    if scheduled_s is not None and stream.token_s:
+        scheduled_s = min(scheduled_s, stream.token_s[0])
     return Output(
         request_id=work.request_id,
         status=status,
         scheduled_s=scheduled_s,
-        token_s=tuple(token_s),
-        output_ids=tuple(ids),
-        returned_s=returned_s,
-        preemptions=metrics.num_preemptions if metrics else None,
+        token_s=tuple(stream.token_s[: len(stream.ids)]),
+        output_ids=tuple(stream.ids),
+        returned_s=stream.returned_s,
+        preemptions=stream.metrics.num_preemptions,
         error=error,
         cause=cause,
     )
 
 
-def _shut_down(engine: Engine) -> None:
-    engine.llm.shutdown()
-
-
 def _end(engine: Engine, children: ChildProcesses) -> None:
     dead = bool(children.gone())
-    _shut_down(engine)
+    engine.llm.shutdown()
     # Once one has died the others have nobody to tell them to end.
     children.end(0.0 if dead else CLOSE_GRACE_S)
+
+
+def _discard(engine: Engine, children: ChildProcesses) -> None:
+    """End an engine that came after its deadline; no event loop has touched its sockets yet."""
+    _end(engine, children)
+    end_sockets(engine)

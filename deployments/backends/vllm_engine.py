@@ -162,12 +162,16 @@ def _describe(llm: Any, model: ModelSpec, source: str, threads: int, *, load_s: 
 
 
 async def release(engine: Engine) -> None:
-    """Wait for the tasks that vLLM's shutdown has cancelled, then end its ZeroMQ threads, which it forgets."""
-    resources = engine.llm.engine_core.resources
-    tasks = [task for task in (engine.llm.output_handler, resources.output_queue_task) if task]
-    if tasks:
-        await asyncio.wait(tasks, timeout=RELEASE_S)
-    resources.ctx.destroy(linger=0)
+    """After its shutdown: wait for the tasks that it has cancelled, then end its sockets."""
+    tasks = [engine.llm.output_handler, engine.llm.engine_core.resources.output_queue_task]
+    if begun := [task for task in tasks if task]:
+        await asyncio.wait(begun, timeout=RELEASE_S)
+    end_sockets(engine)
+
+
+def end_sockets(engine: Engine) -> None:
+    """End ZeroMQ's context and its threads, which vLLM leaves; in the thread that used the sockets."""
+    engine.llm.engine_core.resources.ctx.destroy(linger=0)
 
 
 def _kv_cache_bytes(config: Any) -> int | None:

@@ -6,6 +6,7 @@ they took a slot in it. Its share of KV blocks in use stays as it is, after free
 """
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from deployments.backends.backend import EngineStep
@@ -14,7 +15,8 @@ from deployments.backends.backend import EngineStep
 class StepRecorder:
     """A stat logger in vLLM's sense (`vllm.v1.metrics.loggers.StatLoggerBase`), by its methods only."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_step: Callable[[float], None]) -> None:
+        self._on_step = on_step  # called with the end of each iteration, in the event loop
         self._steps: list[EngineStep] = []
         self.peak_kv_use = 0.0  # share of the KV blocks, 0..1
 
@@ -24,10 +26,12 @@ class StepRecorder:
 
     def record(self, scheduler_stats: Any, iteration_stats: Any, *rest: Any, **more: Any) -> None:
         """One iteration. Either part may be None: a pass without output, or output without a pass."""
+        end_s = time.monotonic()
+        self._on_step(end_s)
         if scheduler_stats is None:
             return
         self.peak_kv_use = max(self.peak_kv_use, scheduler_stats.kv_cache_usage)
-        step = _step(time.monotonic(), scheduler_stats, iteration_stats)
+        step = _step(end_s, scheduler_stats, iteration_stats)
         if step.running or step.tokens or step.prefill_tokens:
             self._steps.append(step)
 
