@@ -21,6 +21,7 @@ Call = Callable[..., Awaitable[Any]]  # call("method", *args): one method of a r
 BOARD = "batchyard-lanes"
 NAMESPACE = "batchyard"
 PLACEMENT_DEADLINE_S = 60.0
+ALIVE_DEADLINE_S = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +129,7 @@ async def occupy(lane: Lane, load: Load, *, fresh: bool = False) -> tuple[Lane, 
     ModelError: it can never load (the board remembers). BackendError: it did not, this time.
     """
     lanes = board()
-    if lane.key == load.key and lane.app is not None and not fresh:
+    if lane.key == load.key and lane.app is not None and not fresh and await _alive(lane.app):
         return lane, _call(lane.app)
     if (why := await lanes.broken.remote(load.key)) is not None:
         raise ModelError(why)
@@ -152,6 +153,15 @@ async def occupy(lane: Lane, load: Load, *, fresh: bool = False) -> tuple[Lane, 
             raise ModelError(str(cause)) from None
         raise BackendError(f"{load.backend} could not be started: {_last_line(cause)}") from error
     return await lanes.loaded.remote(lane.index, load.key, setup), call
+
+
+async def _alive(app: str) -> bool:
+    """Whether what was loaded is still there: Serve may have replaced the replica, or the engine died."""
+    try:
+        await asyncio.wait_for(_call(app)("check"), ALIVE_DEADLINE_S)
+    except Exception:  # noqa: BLE001 - whatever it is, the answer is no
+        return False
+    return True
 
 
 async def clear(app: str) -> None:

@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 DRIVER_RESOURCE = "driver"  # binds trials to the driver's node
 
@@ -46,6 +47,14 @@ def prepare() -> None:
     os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(16))
 
 
+def _remove_left_behind() -> None:
+    """Folders of drivers that were killed, which could not remove them."""
+    for folder in Path(tempfile.gettempdir()).glob("by-*-*"):
+        pid = folder.name.split("-")[1]
+        if pid.isdecimal() and not Path("/proc", pid).exists() and Path("/proc/self").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
 def _gpus() -> int:
     import ray
 
@@ -61,7 +70,8 @@ def local_ray() -> Iterator[LocalRay]:
 
     for name, level in (("ray", logging.ERROR), ("ray.tune", logging.CRITICAL)):  # failures are in the store
         logging.getLogger(name).setLevel(level)
-    folder = tempfile.mkdtemp(prefix="by-")  # short: socket paths are limited to about 100 characters
+    _remove_left_behind()
+    folder = tempfile.mkdtemp(prefix=f"by-{os.getpid()}-")  # short: socket paths have at most 100 characters
     try:
         ray.init(
             address="local",
@@ -73,6 +83,7 @@ def local_ray() -> Iterator[LocalRay]:
             _temp_dir=folder,
         )
         serve.start(proxy_location="Disabled", logging_config={"log_level": "WARNING"})
+        logging.getLogger("ray.serve").setLevel(logging.WARNING)  # `start` sets it to INFO
         yield LocalRay(gpus=_gpus(), folder=folder)
     finally:
         ray.shutdown()

@@ -80,6 +80,10 @@ class Replica:
         """The replica's clock, seconds of `time.monotonic`."""
         return time.monotonic()
 
+    async def check(self) -> None:
+        """BackendError or EngineDead unless a backend is loaded and alive."""
+        await self._ready()
+
     async def warm(self, works: Sequence[Work]) -> None:
         """Run one batch past the strategy; never counted. BackendError if a request fails."""
         backend = await self._ready()

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from deployments.errors import BackendError
-from deployments.lanes import Load, board, occupy, raised_there
+from deployments.errors import BackendError, ModelError
+from deployments.lanes import Call, Lane, Load, board, occupy, raised_there
 from deployments.replica import Sample
 from experiments.capacity import Probe, StepTimes, fit, probes, resolve_rates
 from experiments.config import SweepConfig
@@ -15,6 +15,7 @@ from experiments.resolved import Resolved
 OUTPUT_TOKENS = 12
 REPEATS = 2  # of each timing; the first warms up and is not used
 HOLDER = "resolve"
+LOAD_TRIES, LOAD_AGAIN_S = 3, 5.0
 
 
 async def resolve(config: SweepConfig, notify: Callable[[str], None]) -> tuple[Resolved, dict[str, Any]]:
@@ -31,7 +32,7 @@ async def resolve(config: SweepConfig, notify: Callable[[str], None]) -> tuple[R
         lane = await lanes.acquire.remote(HOLDER, probe.lane_key)
         load = Load(key=probe.lane_key, backend=probe.backend, model=probe.model, engine=probe.engine)
         try:
-            _, call = await occupy(lane, load)
+            call = await _load(lane, load, notify)
             samples = [sample for size in probe.batch_sizes for sample in await _time(call, probe, size)]
         finally:
             await lanes.release.remote(HOLDER)
@@ -42,6 +43,20 @@ async def resolve(config: SweepConfig, notify: Callable[[str], None]) -> tuple[R
         }
         record["warm_lane"] = probe.lane_key
     return resolve_rates(config, times), record
+
+
+async def _load(lane: Lane, load: Load, notify: Callable[[str], None]) -> Call:
+    """A device that a killed driver held is free again only some seconds later: try a few times."""
+    left = LOAD_TRIES
+    while True:
+        try:
+            return (await occupy(lane, load))[1]
+        except BackendError as error:
+            left -= 1
+            if isinstance(error, ModelError) or not left:
+                raise
+            notify(f"{error}; trying again")
+            await asyncio.sleep(LOAD_AGAIN_S)
 
 
 async def _time(call: Any, probe: Probe, batch_size: int) -> list[Sample]:
