@@ -8,7 +8,9 @@ import logging
 import os
 import secrets
 import shutil
+import signal
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -47,6 +49,11 @@ def prepare() -> None:
     os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(16))
 
 
+def _interrupt(*_: object) -> None:
+    """A polite end is the same as Ctrl-C: it loses nothing."""
+    raise KeyboardInterrupt
+
+
 def _remove_left_behind() -> None:
     """Folders of drivers that were killed, which could not remove them."""
     for folder in Path(tempfile.gettempdir()).glob("by-*-*"):
@@ -68,6 +75,8 @@ def local_ray() -> Iterator[LocalRay]:
     import ray
     from ray import serve
 
+    # `serve.start` sets a level of its own, but leaves filters alone.
+    logging.getLogger("ray.serve").addFilter(lambda record: record.levelno >= logging.WARNING)
     for name, level in (("ray", logging.ERROR), ("ray.tune", logging.CRITICAL)):  # failures are in the store
         logging.getLogger(name).setLevel(level)
     _remove_left_behind()
@@ -82,8 +91,9 @@ def local_ray() -> Iterator[LocalRay]:
             resources={DRIVER_RESOURCE: 1_000},
             _temp_dir=folder,
         )
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, _interrupt)  # after `init`, whose own handler ends the process
         serve.start(proxy_location="Disabled", logging_config={"log_level": "WARNING"})
-        logging.getLogger("ray.serve").setLevel(logging.WARNING)  # `start` sets it to INFO
         yield LocalRay(gpus=_gpus(), folder=folder)
     finally:
         ray.shutdown()

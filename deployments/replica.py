@@ -156,7 +156,7 @@ class Replica:
         """Queue length, running requests and tokens delivered so far."""
         service = self._serving()
         service.collect_steps()
-        return Progress(waiting=service.waiting, running=service.dispatcher.running, tokens=service.tokens)
+        return Progress(waiting=service.waiting, running=service.running, tokens=service.tokens)
 
     async def abort(self) -> None:
         """Answer everything that waits or runs as `unfinished`."""

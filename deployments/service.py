@@ -107,7 +107,17 @@ class Service:
     @property
     def waiting(self) -> int:
         """Requests that wait: in the queue, and in the waiting list of an engine that has one."""
-        return len(self.dispatcher.waiting) + (self.steps[-1].waiting if self.steps else 0)
+        return len(self.dispatcher.waiting) + self._waiting_in_engine
+
+    @property
+    def running(self) -> int:
+        """Requests that the engine works on."""
+        return self.dispatcher.running - self._waiting_in_engine
+
+    @property
+    def _waiting_in_engine(self) -> int:
+        """As of its last step, at most what was released and has not ended."""
+        return min(self.steps[-1].waiting, self.dispatcher.running) if self.steps else 0
 
     def _refusal(self, work: Work) -> Output | None:
         if self.dead is not None:
