@@ -84,16 +84,19 @@ class Replica:
         """BackendError or EngineDead unless a backend is loaded and alive."""
         await self._ready()
 
-    async def warm(self, works: Sequence[Work]) -> None:
-        """Run one batch past the strategy; never counted. BackendError if a request fails."""
+    async def warm(self, works: Sequence[Work]) -> float:
+        """Run one batch past the strategy; never counted. Seconds it took. BackendError if a request fails."""
         backend = await self._ready()
         if not works:
-            return
+            return 0.0
+        begun_s = time.monotonic()
         outputs: list[Output] = []
         await backend.run(works, outputs.append)
+        took_s = time.monotonic() - begun_s
         if failed := [output for output in outputs if output.status != "finished"]:
             raise BackendError(f"a warm-up request failed: {failed[0].error}")
         backend.take_steps()
+        return took_s
 
     async def measure(self, batch_size: int, prompt_tokens: int, output_tokens: int) -> Sample:
         """Time one batch of equal rows on the idle engine (random ids: timing does not see them).

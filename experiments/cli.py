@@ -137,7 +137,7 @@ def _show(findings: Findings, page: str) -> None:
         padding=(0, 1, 0, 0),
         pad_edge=False,
     )
-    for name in ("backend", "strategy", "req/s", "tok/s", "TTFT p50 s", "E2E p50 s", "E2E p99 s"):
+    for name in ("backend", "strategy", "req/s", "tok/s", "TTFT\np50 s", "E2E\np50 s", "E2E\np99 s"):
         text = name in ("backend", "strategy")
         table.add_column(name, justify="left" if text else "right", no_wrap=text, min_width=5)
     table.add_column("reservations", overflow="fold")
