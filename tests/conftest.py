@@ -1,13 +1,15 @@
-"""Shared by all tests: nothing reaches a hub or reports usage."""
+"""Shared by all tests: nothing reaches a hub or reports usage, and Ray finds its settings when imported."""
 
 import os
 from pathlib import Path
 
 import pytest
 
+from deployments.local_ray import prepare
+
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
-os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+prepare()
 
 
 @pytest.fixture(scope="session")

@@ -178,4 +178,4 @@ async def test_a_killed_engine_is_noticed_by_check_and_by_run(vllm):
         await vllm.run(works(1), outputs.append)
     assert outputs == []
     await vllm.close()
-    assert not worker.is_running()
+    assert not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE  # its own parent is gone
