@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from deployments.dispatcher import Dispatcher
 from experiments.config import parse
 from strategies.registry import STRATEGIES
+from tests.results.made_sweep import make_sweep
 from tests.strategies.replay import Job, drive
 
 ROOT = Path(__file__).parent.parent
@@ -69,6 +70,16 @@ def test_a_config_can_name_the_strategy_of_the_readme() -> None:
         }
     )
     assert [setting.label for setting in config.settings] == ["at_least · 4 · 1+", "at_least · 4 · 2+"]
+
+
+def test_the_rows_are_read_as_the_readme_says(tmp_path: Path) -> None:
+    folder = make_sweep(tmp_path, repeats=1).root
+    scope: dict = {"folder": folder}
+    exec(code("Write a config", "python")[0], scope)  # noqa: S102 - our own README
+    there = [*Path(folder).glob("cells/*/attempt-*/requests-*.parquet")]
+    assert there
+    assert scope["rows"].num_rows > 0
+    assert {"strategy", "rate", "planned_s", "last_token_s"} <= set(scope["rows"].column_names)
 
 
 def test_every_file_and_make_target_that_the_readme_names_exists() -> None:
