@@ -68,11 +68,12 @@ class SweepProgress:
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def _eta(self) -> str:
-        planned_s = sum(cell.duration_s for cell in self._left.values())
-        if not self._left:
+        left = list(self._left.values())  # at once: the other thread takes cells out
+        planned_s = sum(cell.duration_s for cell in left)
+        if not left:
             return ""
         factor = self._spent_s / self._planned_done_s if self._planned_done_s else 1.0
-        seconds = planned_s * factor if self._planned_done_s else planned_s + OVERHEAD_S * len(self._left)
+        seconds = planned_s * factor if self._planned_done_s else planned_s + OVERHEAD_S * len(left)
         return f"about {max(1, round(seconds / 60))} min left"
 
     def _watch(self) -> None:

@@ -113,6 +113,20 @@ def test_running_trials_are_told_now_and_then(
     ]
 
 
+def test_time_left_can_be_asked_while_cells_end(sweep: tuple[Cell, ...]):
+    class Ending:
+        """A cell during whose reading another one ends, as the other thread may have it."""
+
+        @property
+        def duration_s(self) -> float:
+            progress._left.pop(sweep[0].cell_id, None)
+            return 60.0
+
+    progress = SweepProgress(sweep, sweep, list)
+    progress._left = {"ending": Ending(), **progress._left}  # type: ignore[dict-item]
+    assert progress._eta().endswith("min left")
+
+
 def test_leaving_ends_the_thread(sweep: tuple[Cell, ...]):
     with SweepProgress(sweep, sweep, list):
         assert "progress" in {thread.name for thread in threading.enumerate()}
