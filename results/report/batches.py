@@ -28,13 +28,16 @@ def panel(findings: Findings) -> Panel | Absent:
     if not series:
         return Absent(name="batches", heading=_HEADING, reason="No batch has been launched yet.")
     rates = [rate for rate in reversed(rates_of(series)) if any(_sizes(one.at(rate)) for one in series)]
-    views = {numbers.number(rate): _view([one for one in series if one.at(rate)], rate) for rate in rates}
+    views = {
+        str(position): _view([one for one in series if one.at(rate)], rate)
+        for position, rate in enumerate(rates)  # not by the rate as text: near ones read the same
+    }
     return Panel(
         name="batches",
         controls=(
             Control(
                 name="arrival rate",
-                choices=tuple(Choice(value=numbers.number(r), label=numbers.rate(r)) for r in rates),
+                choices=tuple(Choice(value=str(n), label=numbers.rate(r)) for n, r in enumerate(rates)),
             ),
         ),
         views=views,

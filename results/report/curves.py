@@ -15,7 +15,7 @@ import plotly.graph_objects as go
 from results.findings import CellSummary, Findings
 from results.report import glossary, headlines, numbers, theme
 from results.report.glossary import Metric
-from results.report.panel import Absent, Chart, Choice, Control, Panel, Table, View
+from results.report.panel import SEPARATOR, Absent, Chart, Choice, Control, Panel, Table, View
 from results.report.series import Series, rates_of, series_of
 
 MARKS = (
@@ -59,7 +59,7 @@ def latency(findings: Findings) -> Panel | Absent:
         return found or f"{headlines.capital(glossary.label(metric.of(statistic)))} against arrival rate"
 
     views = {
-        f"{metric.key}|{statistic}": View(
+        f"{metric.key}{SEPARATOR}{statistic}": View(
             heading=heading(metric, statistic), charts=(_against_rate(series, metric, statistic),)
         )
         for metric in choices
@@ -83,7 +83,7 @@ def tradeoff(findings: Findings) -> Panel | Absent:
         return Absent(name="tradeoff", heading=plain, reason="No request has finished yet.")
     heading = _highest_throughputs(series) or plain
     views = {
-        f"{metric.key}|{statistic}": View(
+        f"{metric.key}{SEPARATOR}{statistic}": View(
             heading=heading, charts=(_against_throughput(series, metric, statistic),)
         )
         for metric in choices

@@ -324,6 +324,13 @@ def test_the_heading_of_a_latency_split_is_not_drawn_from_an_overloaded_rate(fin
     assert "30 req/s *" in views["0|ttft_s_p50"].charts[0].figure.data[0].y
 
 
+def test_rates_that_read_the_same_have_a_view_each(findings: Findings) -> None:
+    rates = sorted({cell.rate for cell in findings.cells})
+    near = {rate: 50 + position / 1000 for position, rate in enumerate(rates)}
+    cells = tuple(replace(cell, rate=near[cell.rate]) for cell in findings.cells)
+    assert len(panel(batches.panel(replace(findings, cells=cells))).views) == len(rates)
+
+
 def test_batch_sizes_and_triggers_are_counted_over_the_repeats(findings: Findings) -> None:
     made = panel(batches.panel(findings))
     sizes, triggers = made.first.charts
