@@ -136,8 +136,9 @@ class Dispatcher:
     def out_of_memory(self, batch_id: int, now_s: float) -> list[Waiting]:
         """A batch did not fit: lower the cap and put its requests back in their place in the queue.
 
-        cap ← max(1, ⌊min(cap, B) / 2⌋) for a batch of B; until it has recovered it bounds joining too. A request that was alone in its batch and in
-        the engine fails instead: it is returned, and is forgotten here. Otherwise the list is empty.
+        cap ← max(1, ⌊min(cap, B) / 2⌋) for a batch of B; until it has recovered it bounds joining too. A
+        request that was alone in its batch and in the engine fails instead: it is returned, and is
+        forgotten here. Otherwise the list is empty.
         """
         batch = self._batches.pop(batch_id)
         size = len(batch.requests)

@@ -122,7 +122,7 @@ class Trial(BaseModel):
     memory_bytes: int | None
     memory_kind: Literal["allocated", "kv-cache", "resident", "none"]
     started_at: str  # ISO 8601, UTC
-    prepare_s: float  # lane, warm-up, handshake, probe
+    prepare_s: float  # handshake, warm-up, probe; not the loading of a lane
     measured_s: float  # first planned arrival → last completion
     total_s: float
     setup: dict[str, Any]  # provenance: versions, device, dtype, threads, git commit
