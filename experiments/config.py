@@ -103,7 +103,7 @@ class SweepConfig(Strict):
     @property
     def warnings(self) -> list[str]:
         """What can run but will not show what it was meant to show."""
-        return [*_unused(self), *_unfilled(self)]
+        return [*_unused(self), *_unfilled(self), *_unequal(self)]
 
     @cached_property
     def _grid(self) -> Grid:
@@ -134,7 +134,7 @@ def _parse(document: Document) -> SweepConfig:
     config._as_written = document.values
     if found := [*config._grid.problems, *_model_problems(config), *_rate_problems(config)]:
         raise document.error(found)
-    if found := [*_context_problems(config)]:
+    if found := [*_context_problems(config), *_prompt_problems(config)]:
         raise document.error(found)
     return config
 
@@ -212,6 +212,18 @@ def _context_problems(config: SweepConfig) -> list[Problem]:
     return list(dict.fromkeys(found))
 
 
+def _prompt_problems(config: SweepConfig) -> list[Problem]:
+    """Prompts that could not be made after a model has been loaded and timed for minutes."""
+    prompts, here = config.workload.prompts, ("workload", "prompts")
+    if prompts.path is not None and not Path(prompts.path).is_file():
+        return [Problem((*here, "path"), f"must be a chat file that can be read, got {prompts.path!r}")]
+    untold = sorted({s.backend for s in config.settings if not BACKENDS[s.backend].needs_model})
+    if prompts.source == "random" or not untold:
+        return []
+    text = f"must be random for {untold[0]}, which has no tokenizer, got {prompts.source!r}"
+    return [Problem((*here, "source"), text)]
+
+
 def _unused(config: SweepConfig) -> list[str]:
     used = {setting.backend for setting in config.settings}
     found = [f"backends.{name}: no strategy runs on it" for name in config.backends if name not in used]
@@ -232,6 +244,15 @@ def _unfilled(config: SweepConfig) -> list[str]:
         for size in sizes
         if size > expected
     ]
+
+
+def _unequal(config: SweepConfig) -> list[str]:
+    """Engines with unlike CPU threads: what they differ in is then not the engine alone."""
+    threads = {s.backend: s.engine.get("threads") for s in config.settings if s.model is not None}
+    if len(set(threads.values())) < 2:
+        return []
+    said = ", ".join(f"{name} {count or 'its default'}" for name, count in sorted(threads.items()))
+    return [f"backends: unequal threads ({said}): a comparison of engines compares these too"]
 
 
 __all__ = ["ConfigError", "SweepConfig", "load", "parse"]

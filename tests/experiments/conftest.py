@@ -39,6 +39,13 @@ def config_values() -> Callable[..., dict[str, Any]]:
 
 
 @pytest.fixture(scope="session")
+def random_prompts() -> dict[str, Any]:
+    """The workload with prompts that need no tokenizer, as `simulated` does."""
+    prompts = {"source": "random", "tokens": {"distribution": "uniform", "low": 16, "high": 64}}
+    return {**copy.deepcopy(VALUES["workload"]), "prompts": prompts}
+
+
+@pytest.fixture(scope="session")
 def made_config(config_values: Callable[..., dict[str, Any]]) -> Callable[..., SweepConfig]:
     """The same, parsed."""
     return lambda **changes: parse(config_values(**changes))

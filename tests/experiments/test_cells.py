@@ -61,11 +61,12 @@ def test_one_axis_sets_batch_and_slots_unless_the_engine_says_otherwise(
 
 
 def test_slots_of_the_simulated_engine_exist_only_where_requests_join(
-    made_config: Callable[..., SweepConfig],
+    made_config: Callable[..., SweepConfig], random_prompts: dict[str, Any]
 ) -> None:
     entry = {"strategy": "naive", "backends": "simulated", "max_batch_size": 4}
     for engine, slots in (("lockstep", None), ("iteration", 4)):
-        config = made_config(model=..., strategies=[entry], backends={"simulated": {"engine": engine}})
+        backends = {"simulated": {"engine": engine}}
+        config = made_config(model=..., strategies=[entry], backends=backends, workload=random_prompts)
         assert {cell.engine.get("max_num_seqs") for cell in cells(config, RESOLVED)} == {slots}
 
 

@@ -315,22 +315,71 @@ def test_a_preset_is_spelt_out_so_that_it_stays_the_same_model(
     assert spec.revision is not None
 
 
-def test_simulated_needs_no_model(made_config: Callable[..., SweepConfig]) -> None:
+def test_simulated_needs_no_model(
+    made_config: Callable[..., SweepConfig], random_prompts: dict[str, Any]
+) -> None:
     entry = {"strategy": "continuous", "backends": "simulated", "max_batch_size": 4}
-    config = made_config(model=None, strategies=[entry], backends={"simulated": {"engine": "iteration"}})
+    engine = {"simulated": {"engine": "iteration"}}
+    config = made_config(model=None, strategies=[entry], backends=engine, workload=random_prompts)
     assert [setting.model for setting in config.settings] == [None]
     assert config.warnings == []
 
 
-def test_what_shows_nothing_is_warned_of(made_config: Callable[..., SweepConfig]) -> None:
-    entry = {"strategy": "naive", "backends": "simulated", "max_batch_size": [4, 100]}
+def test_what_shows_nothing_is_warned_of(
+    made_config: Callable[..., SweepConfig], random_prompts: dict[str, Any]
+) -> None:
     config = made_config(
-        strategies=[entry], arrival_rate=[1, 4], duration_s=20, backends={"vllm": {"max_num_seqs": 4}}
+        strategies=[{"strategy": "naive", "backends": "simulated", "max_batch_size": [4, 100]}],
+        workload=random_prompts,
+        arrival_rate=[1, 4],
+        duration_s=20,
+        backends={"vllm": {"max_num_seqs": 4}},
     )
     assert config.warnings == [
         "backends.vllm: no strategy runs on it",
         "model: smollm2-135m is not loaded: simulated needs no model",
         "max_batch_size 100: never filled, 4 requests/s for 20 s are 80 requests",
+    ]
+
+
+def test_prompts_that_cannot_be_made_are_told_before_anything_is_started(
+    config_values: Callable[..., dict[str, Any]], tmp_path: Path
+) -> None:
+    lengths = {"distribution": "fixed", "tokens": 8}
+    workload = config_values()["workload"]
+
+    def told(prompts: dict[str, str]) -> str:
+        simulated = {"strategy": "naive", "backends": "simulated", "max_batch_size": 4}
+        with pytest.raises(ConfigError) as error:
+            parse(
+                config_values(
+                    strategies=[simulated], workload={**workload, "prompts": {**prompts, "tokens": lengths}}
+                )
+            )
+        return str(error.value)
+
+    assert told({"source": "english"}) == (
+        "config: workload.prompts.source: must be random for simulated, which has no tokenizer, got 'english'"
+    )
+    missing = str(tmp_path / "chats.json")
+    assert told({"source": "sharegpt", "path": missing}) == (
+        f"config: workload.prompts.path: must be a chat file that can be read, got {missing!r}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("backends", "warned"),
+    [
+        ({}, []),
+        ({"huggingface": {"threads": 2}, "vllm": {"threads": 2}}, []),
+        ({"vllm": {"threads": 2}}, ["huggingface its default, vllm 2"]),
+    ],
+)
+def test_engines_with_unequal_threads_are_warned_of(
+    made_config: Callable[..., SweepConfig], backends: dict[str, Any], warned: list[str]
+) -> None:
+    assert made_config(backends=backends).warnings == [
+        f"backends: unequal threads ({said}): a comparison of engines compares these too" for said in warned
     ]
 
 
