@@ -7,7 +7,6 @@ CPU threads is a setting of the calling thread.
 """
 
 import gc
-import os
 import threading
 import time
 from collections.abc import Sequence
@@ -21,6 +20,7 @@ from transformers.utils import logging as transformers_logging
 
 from deployments.backends import resident_memory
 from deployments.backends.backend import Limits, Memory
+from deployments.backends.cpu_threads import cpu_threads
 from deployments.errors import ModelError, OutOfMemory
 from deployments.models import ModelSpec, locate, one_line, pick_dtype, resolve
 
@@ -38,10 +38,10 @@ class Generated:
 
 
 class PaddedGeneration:
-    """A loaded model. `threads`: CPU threads, by default one less than the cores, at least 1."""
+    """A loaded model. `threads`: CPU threads as asked for (see `cpu_threads`)."""
 
     def __init__(self, spec: ModelSpec, threads: int | None) -> None:
-        torch.set_num_threads(threads or max(1, _cores() - 1))
+        torch.set_num_threads(cpu_threads(threads))
         transformers_logging.disable_progress_bar()
         self._device = "cuda" if torch.cuda.is_available() else "cpu"
         spec, source = resolve(spec), locate(spec)
@@ -166,11 +166,6 @@ def _context_tokens(config: Any) -> int:
     if not found:
         raise ModelError(f"the model's config names no context length ({', '.join(names)})")
     return int(found[0])
-
-
-def _cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _is_out_of_memory(exc: BaseException) -> bool:

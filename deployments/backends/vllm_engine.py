@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from deployments.backends.backend import Limits
+from deployments.backends.cpu_threads import cpu_threads
 from deployments.backends.engine_args import VllmArgs
 from deployments.backends.vllm_steps import StepRecorder
 from deployments.errors import BackendError, ModelError
@@ -41,16 +42,10 @@ def build(model: ModelSpec, args: VllmArgs, steps: StepRecorder, given_up: Calla
     """
     begun_s = time.monotonic()
     source, model = locate(model), resolve(model)
-    threads = _threads(args)
+    threads = cpu_threads(args.threads)  # vLLM binds one thread to one core
     with _environment(args, threads, local=Path(source).is_dir()):
         llm = _load(source, model, args, steps, given_up)
     return _describe(llm, model, source, threads, load_s=time.monotonic() - begun_s)
-
-
-def _threads(args: VllmArgs) -> int:
-    """Cores − 1 unless asked otherwise, never more than there are: vLLM binds one thread to one core."""
-    cores = len(os.sched_getaffinity(0))
-    return min(args.threads or max(1, cores - 1), cores)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ import pytest
 import pytest_asyncio
 
 from deployments.backends.backend import Output, Work
+from deployments.backends.cpu_threads import cores
 from deployments.backends.engine_args import HuggingFaceArgs
 from deployments.backends.huggingface import HuggingFace
 from deployments.errors import BackendError, ModelError, OutOfMemory
@@ -132,6 +133,13 @@ async def test_threads_are_set_in_the_engines_thread_and_recorded(tiny_model: Pa
     backend = HuggingFace(ModelSpec(name=str(tiny_model)), HuggingFaceArgs(threads=2))
     await backend.start()
     assert backend.setup["threads"] == 2
+    await backend.close()
+
+
+async def test_no_engine_gets_more_threads_than_there_are_cores(tiny_model: Path) -> None:
+    backend = HuggingFace(ModelSpec(name=str(tiny_model)), HuggingFaceArgs(threads=cores() + 5))
+    await backend.start()
+    assert backend.setup["threads"] == cores()  # as vLLM, which binds each thread to a core
     await backend.close()
 
 
