@@ -18,6 +18,8 @@ from pathlib import Path
 
 DRIVER_RESOURCE = "driver"  # binds trials to the driver's node
 
+_FOLDER = "batchyard"  # what is removed must be ours; short, because socket paths have at most 100 characters
+
 _ENVIRONMENT = {
     "RAY_AUTH_MODE": "token",
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # keeps all but one port on loopback
@@ -56,7 +58,7 @@ def _interrupt(*_: object) -> None:
 
 def _remove_left_behind() -> None:
     """Folders of drivers that were killed, which could not remove them."""
-    for folder in Path(tempfile.gettempdir()).glob("by-*-*"):
+    for folder in Path(tempfile.gettempdir()).glob(f"{_FOLDER}-*-*"):
         pid = folder.name.split("-")[1]
         if pid.isdecimal() and not Path("/proc", pid).exists() and Path("/proc/self").exists():
             shutil.rmtree(folder, ignore_errors=True)
@@ -80,7 +82,7 @@ def local_ray() -> Iterator[LocalRay]:
     for name, level in (("ray", logging.ERROR), ("ray.tune", logging.CRITICAL)):  # failures are in the store
         logging.getLogger(name).setLevel(level)
     _remove_left_behind()
-    folder = tempfile.mkdtemp(prefix=f"by-{os.getpid()}-")  # short: socket paths have at most 100 characters
+    folder = tempfile.mkdtemp(prefix=f"{_FOLDER}-{os.getpid()}-")
     try:
         ray.init(
             address="local",
