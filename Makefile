@@ -3,8 +3,8 @@
 SHELL := /bin/bash
 
 PYTHON ?= python3
-CONFIG ?= experiments/configs/local.yaml
 KIND := $(shell nvidia-smi -L 2>/dev/null | grep -q . && echo gpu || echo cpu)
+CONFIG ?= experiments/configs/$(if $(filter gpu,$(KIND)),smoke,local).yaml
 READY := .venv/ready-$(KIND)
 BIN := .venv/bin
 
@@ -28,7 +28,7 @@ ifeq ($(KIND),cpu)
 endif
 	@touch $@
 
-sweep: $(READY)  ## measure CONFIG (default: the laptop sweep) and leave a page; goes on where it stopped
+sweep: $(READY)  ## measure CONFIG (default: local.yaml, on a GPU smoke.yaml) and leave a page; goes on where it stopped
 	$(BIN)/batchyard sweep $(CONFIG)
 
 test: $(READY)  ## the tests without a browser, at most 15 minutes on 2 cores
