@@ -43,6 +43,16 @@ METRICS: tuple[Metric, ...] = (
         has_percentiles=False,
     ),
     Metric(
+        key="steady_throughput_tokens_per_s",
+        name="throughput in the steady window",
+        unit="tokens/s",
+        formula="tokens in the window ÷ its length: the arrivals less a first part, cut alike for all of one rate "
+        "and repeat (MSER-5)",
+        plain="The same without the start and the draining at the end.",
+        better="higher",
+        has_percentiles=False,
+    ),
+    Metric(
         key="throughput_requests_per_s",
         name="requests completed",
         unit="req/s",

@@ -241,6 +241,11 @@ def test_latency_points_are_the_cells_means_and_hollow_where_overloaded(findings
     assert any(cell.overloaded for cell in findings.cells)
 
 
+def test_throughput_is_shown_over_all_and_in_the_steady_window(findings: Findings) -> None:
+    shown = [choice.value for choice in panel(curves.throughput(findings)).controls[0].choices]
+    assert {"throughput_tokens_per_s", "steady_throughput_tokens_per_s"} <= set(shown)
+
+
 def test_bars_span_the_repeats(findings: Findings) -> None:
     trace = panel(curves.latency(findings)).first.charts[0].figure.data[0]
     cell = series_of(findings)[0].cells[0]
