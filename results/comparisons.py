@@ -118,7 +118,7 @@ def change(
         low=ratio.low,
         high=ratio.high,
         pairs=ratio.pairs,
-        censored=base.overloaded or other.overloaded,
+        censored=base.censored or other.censored,
     )
 
 

@@ -59,7 +59,17 @@ class CellSummary:
     @property
     def overloaded(self) -> bool:
         """True if most of the repeats were overloaded: no steady-state percentiles are offered."""
-        return 2 * sum(trial.has("overloaded") for trial in self.trials) > len(self.trials)
+        return self._mostly("overloaded")
+
+    @property
+    def censored(self) -> bool:
+        """True if most of the repeats were overloaded or had requests cut off: the slowest are not in their
+        percentiles, which a slow setting would so look better for.
+        """
+        return self.overloaded or self._mostly("unfinished")
+
+    def _mostly(self, name: VerdictName) -> bool:
+        return 2 * sum(trial.has(name) for trial in self.trials) > len(self.trials)
 
     def mean(self, metric: str) -> float | None:
         """Mean over repeats of the metric (of each repeat's percentile), None if no repeat has it."""
@@ -82,7 +92,7 @@ class Change:
     low: float | None
     high: float | None
     pairs: int
-    censored: bool  # a side was overloaded: its latency describes the drain limit, not the server
+    censored: bool  # a side was overloaded or cut off: its latency describes the drain limit, not the server
 
     @property
     def shown(self) -> bool:

@@ -1,7 +1,7 @@
 """The comparisons in words.
 
 In an open loop a server that keeps up delivers what is offered, whatever its strategy. So latency is
-compared where neither side is overloaded, at the lowest and the highest such rate, and throughput at the
+compared where neither side is overloaded or cut off, at the lowest and the highest such rate, and throughput at the
 highest rate of the sweep, overload allowed; each half names its rate. A sentence compares strategies on
 one backend, or one setting on two backends; what changes both is split into the two.
 """
@@ -71,7 +71,7 @@ def _comparisons(curves: Mapping[str, Curve], changes: Changes, joinable: set[st
 def _claim(base: Curve, other: Curve, base_name: str, other_name: str, changes: Changes) -> str:
     """Say the latency half and the throughput half, each with its rates."""
     shared = sorted(base.keys() & other.keys())
-    calm = [rate for rate in shared if not (base[rate].overloaded or other[rate].overloaded)]
+    calm = [rate for rate in shared if not (base[rate].censored or other[rate].censored)]
     at = {rate: changes.get((LATENCY, rate, base_name, other_name)) for rate in calm[:1] + calm[1:][-1:]}
     parts = effects(at, "p50 E2E latency")
     last = shared[-1]
@@ -96,7 +96,7 @@ def _overload(base: CellSummary, other: CellSummary) -> str:
 def _caveats(base: Curve, other: Curve) -> str:
     """Say what the verdicts on the trials of the rates in the claim put in doubt."""
     shared = sorted(base.keys() & other.keys())
-    calm = [rate for rate in shared if not (base[rate].overloaded or other[rate].overloaded)]
+    calm = [rate for rate in shared if not (base[rate].censored or other[rate].censored)]
     used = sorted({*calm[:1], *calm[-1:], shared[-1]})
     found = []
     for name, words in CAVEATS.items():

@@ -16,8 +16,8 @@ from results.report.series import Series, rates_of, series_of, side_name, sides
 
 _READING = (
     "A ratio on a logarithmic axis: half and double are equally far from no change. An interval that contains 1× "
-    "reads “no difference shown”. Hollow: one side was overloaded, so its latency describes the drain limit, not "
-    "the server; a throughput compared there stands."
+    "reads “no difference shown”. Hollow: one side was overloaded or cut off, so its latency describes the drain limit, "
+    "not the server; a throughput compared there stands."
 )
 _STATISTICS = ("p50", "p99")
 _DODGE = 1.035  # neighbours at one rate are drawn side by side
@@ -144,7 +144,7 @@ def _hover(change: Change) -> str:
         f"{glossary.label(change.metric)} at {numbers.rate(change.rate)}: <b>{in_words(change)}</b>",
     ]
     if change.censored and glossary.metric_of(change.metric)[0].unit == "s":
-        lines.append("a side was overloaded: its latency describes the drain limit")
+        lines.append("a side was overloaded or cut off: its latency describes the drain limit")
     return "<br>".join(lines)
 
 
@@ -197,5 +197,5 @@ def _table(changes: Sequence[Change]) -> Table:
         )
         for change in changes
     ]
-    columns = ("metric", "rate", "base", "other", "ratio", "low", "high", "pairs", "a side overloaded")
+    columns = ("metric", "rate", "base", "other", "ratio", "low", "high", "pairs", "a side censored")
     return Table(columns=columns, rows=tuple(rows))

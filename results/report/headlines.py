@@ -55,7 +55,7 @@ def throughput(findings: Findings) -> str | None:
 
 
 def latency(findings: Findings, name: str) -> str | None:
-    """State who is slowest, and by how much, at the lowest rate at which neither side is overloaded."""
+    """State who is slowest, and by how much, at the lowest rate at which neither side is censored."""
     changes = [c for c in on_one_backend(findings.changes) if c.metric == name and not c.censored]
     rate = min((change.rate for change in changes), default=None)
     return _statement([change for change in changes if change.rate == rate], "has", glossary.label(name))

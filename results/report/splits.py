@@ -65,10 +65,10 @@ def _view(splits: Sequence[Split], metric: str) -> View:
         f"{numbers.ratio(last.policy.ratio)} from policy · {numbers.ratio(last.engine.ratio)} from the engine"
     )
     if not judged:
-        heading += ", with a side overloaded"
+        heading += ", with a side overloaded or cut off"
     note = ""
     if len(judged) < len(splits):
-        note = "Marked *: a side was overloaded, so its latency describes the drain limit, not the server."
+        note = "Marked *: a side was overloaded or cut off: its latency describes the drain limit, not the server."
     return View(heading=heading, charts=(_chart(splits, label),), note=note)
 
 

@@ -3,14 +3,16 @@
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
-from results.comparisons import COMPARED_METRICS
-from results.findings import CellSummary, Findings, TrialSummary
+from results.comparisons import COMPARED_METRICS, changes
+from results.findings import CellSummary, Findings, TrialSummary, Verdict
+from results.sentences import sentences
 from results.store import Store
 from results.summary import find
 
@@ -193,6 +195,21 @@ def test_a_change_is_paired_by_repeat_with_an_interval(findings: Findings) -> No
 
 def test_changes_with_an_overloaded_side_are_marked(findings: Findings) -> None:
     assert all(one.censored == (one.rate == 30.0) for one in findings.changes)
+
+
+def test_a_comparison_with_requests_cut_off_is_censored_though_none_was_overloaded(
+    findings: Findings,
+) -> None:
+    cut = Verdict(name="unfinished", detail="3 of 40 requests cut off at the drain limit")
+    cells = []
+    for marked, one in zip((2, 1), [c for c in findings.cells if c.rate == 1.0][:2], strict=True):
+        trials = [replace(trial, verdicts=(*trial.verdicts, cut)) for trial in one.trials[:marked]]
+        cells.append(replace(one, trials=(*trials, *one.trials[marked:])))
+    assert [one.overloaded for one in cells] == [False, False]
+    assert [one.censored for one in cells] == [True, False]  # in most of the repeats, in one of three
+    assert all(one.censored for one in changes(cells))
+    (said,) = sentences(cells, changes(cells), [])
+    assert "latency is not compared" in said.text
 
 
 def test_the_split_multiplies_to_the_total(findings: Findings) -> None:
