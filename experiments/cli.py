@@ -54,6 +54,8 @@ def sweep(
     Ctrl-C, a crash or a lost machine: the same command goes on where it stopped.
     """
     with _one_line_errors():
+        if ":/" in str(results):  # a path would take it for a local folder of that name, and fill it
+            raise StoreError(f"--results must be a folder of this machine, got {results}")
         loaded = load(config)
         for warning in loaded.warnings:
             _tell(f"warning: {config}: {warning}")

@@ -143,6 +143,12 @@ def test_a_results_folder_that_cannot_be_made(here: Path, config_file: Callable[
     assert files(here) == [here / "file"]
 
 
+def test_a_results_folder_elsewhere_is_refused(here: Path, config_file: Callable[..., Path]):
+    line = refusal(batchyard("sweep", config_file(), "--results", "s3://bucket/sweeps"))
+    assert line.startswith("error: --results must be a folder of this machine, got s3:/")
+    assert files(here) == []
+
+
 def test_a_second_driver_is_refused_and_told_of_the_first(here: Path, config_file: Callable[..., Path]):
     path = config_file()
     root = sweep_root(load(path), here)
