@@ -1,5 +1,5 @@
 # The environment is made once, in .venv, for the machine at hand: vLLM's CPU build, or CUDA where there is a GPU.
-.DEFAULT_GOAL := help
+.DEFAULT_GOAL := install
 SHELL := /bin/bash
 
 PYTHON ?= python3

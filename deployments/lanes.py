@@ -6,12 +6,12 @@ asked by trials and outlives them. Loading and unloading is done by the trial th
 
 import asyncio
 import contextlib
-import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from deployments.backends.blocking_call import BlockingCall
+from deployments.backends.cpu_threads import cpu_threads
 from deployments.errors import BackendError, ModelError
 from deployments.models import ModelSpec
 from deployments.replica import Replica
@@ -43,6 +43,7 @@ class Lane:
     key: str | None = None  # what that has loaded
     setup: Mapping[str, Any] | None = None
     holder: str | None = None  # the trial that has it now
+    condemned: bool = False  # what it had failed a trial, and nothing has been loaded since
 
     @property
     def name(self) -> str:
@@ -64,8 +65,11 @@ class LaneBoard:
         free = [lane for lane in self._lanes if lane.holder in (None, trial)]
         if not free:
             return None
-        lane = min(free, key=lambda lane: (lane.holder != trial, lane.key != key, lane.key is not None))
-        return self._put(replace(lane, holder=trial))
+
+        def place(lane: Lane) -> tuple[bool, bool, bool, bool]:
+            return lane.holder != trial, lane.key != key, lane.condemned, lane.key is not None
+
+        return self._put(replace(min(free, key=place), holder=trial))
 
     def loading(self, index: int) -> Lane:
         """The lane is about to load something: what it has is forgotten, a new application name is given."""
@@ -74,11 +78,11 @@ class LaneBoard:
 
     def loaded(self, index: int, key: str, setup: Mapping[str, Any]) -> Lane:
         """The lane has `key` loaded."""
-        return self._put(replace(self._lanes[index], key=key, setup=setup))
+        return self._put(replace(self._lanes[index], key=key, setup=setup, condemned=False))
 
     def condemn(self, index: int) -> None:
         """What the lane has loaded is not to be trusted any more: the next trial loads anew."""
-        self._put(replace(self._lanes[index], key=None, setup=None))
+        self._put(replace(self._lanes[index], key=None, setup=None, condemned=True))
 
     def release(self, trial: str) -> None:
         """The trial does not need its lane any more."""
@@ -182,7 +186,7 @@ async def _deploy(app: str, load: Load) -> None:
 
     found = ray.cluster_resources()  # type: ignore[no-untyped-call]
     gpus = 1 if found.get("GPU") and load.backend != "simulated" else 0
-    threads = str(load.engine.get("threads") or max(1, (os.cpu_count() or 2) - 1))
+    threads = str(cpu_threads(load.engine.get("threads")))
     deployment = serve.deployment(
         num_replicas=1,
         max_ongoing_requests=100_000,

@@ -30,7 +30,7 @@ class BatchRun:
     """One launch: what was released together, why, and how it ended."""
 
     batch: Batch
-    outputs: tuple[int, ...]  # true output length of each request, for the waste of a lockstep batch
+    outputs: tuple[int, ...]  # tokens made for each request, for the waste of a lockstep batch
     ended_s: float
     out_of_memory: bool
 
@@ -171,9 +171,14 @@ class Service:
         works = [self._open[waiting.request_id].work for waiting in batch.requests]
         for waiting in batch.requests:
             self._open[waiting.request_id].batch_id = batch.batch_id
-        out_of_memory = False
+        out_of_memory, lengths = False, dict.fromkeys((work.request_id for work in works), 0)
+
+        def done(output: Output) -> None:
+            lengths[output.request_id] = len(output.output_ids)
+            self._done(output, batch.batch_id)
+
         try:
-            await self.backend.run(works, lambda output: self._done(output, batch.batch_id))
+            await self.backend.run(works, done)
         except OutOfMemory as error:
             out_of_memory = True
             for waiting in self.dispatcher.out_of_memory(batch.batch_id, time.monotonic()):
@@ -192,7 +197,7 @@ class Service:
         self.runs.append(
             BatchRun(
                 batch=batch,
-                outputs=tuple(work.output_tokens for work in works),
+                outputs=tuple(lengths.values()),
                 ended_s=time.monotonic(),
                 out_of_memory=out_of_memory,
             )

@@ -21,7 +21,7 @@ from typing import Any, Protocol
 import numpy as np
 from scipy.optimize import nnls
 
-from deployments.models import ModelSpec
+from deployments.models import Dtype, ModelSpec
 from experiments.cells import lane_key
 from experiments.config import SweepConfig
 from experiments.grid import Setting
@@ -93,7 +93,7 @@ class Probe:
         return lane_key(self.backend, self.model, self.engine)
 
 
-def probes(config: SweepConfig) -> tuple[Probe, ...]:
+def probes(config: SweepConfig, dtype: Dtype | None = None) -> tuple[Probe, ...]:
     """One probe for each backend, on the lane with the most slots; none if the rates are written."""
     if config.arrival_rate is not None:
         return ()
@@ -107,7 +107,7 @@ def probes(config: SweepConfig) -> tuple[Probe, ...]:
         Probe(
             backend=setting.backend,
             engine=setting.engine,
-            model=setting.model,
+            model=Resolved(rates=(), durations_s=(), dtype=dtype).fixed(setting.model),
             max_batch_size=setting.max_batch_size,
             batch_sizes=tuple(sorted({1, setting.max_batch_size})),
             prompt_tokens=prompt_tokens,

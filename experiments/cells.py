@@ -55,7 +55,7 @@ def lane_key(backend: str, model: ModelSpec | None, engine: Mapping[str, Any]) -
 def cells(config: SweepConfig, resolved: Resolved) -> tuple[Cell, ...]:
     """Every cell of the sweep: settings in order of the config, then rates, then repeats."""
     return tuple(
-        _cell(config, index, rate, duration_s, repeat)
+        _cell(config, resolved, index, rate, duration_s, repeat)
         for index in range(len(config.settings))
         for rate, duration_s in zip(resolved.rates, resolved.durations_s, strict=True)
         for repeat in range(config.repeats)
@@ -63,21 +63,23 @@ def cells(config: SweepConfig, resolved: Resolved) -> tuple[Cell, ...]:
 
 
 def blocks(cells: Iterable[Cell], seed: int, first_lane: str | None = None) -> list[list[Cell]]:
-    """The order of trials, one list per repeat: lane keys in shuffled order, each one's cells shuffled.
+    """The order of trials, one list per repeat: each lane key once, its cells in shuffled order.
 
-    The shuffle sorts by a hash of the seed, so that what is left of a sweep keeps the order it had.
-    `first_lane` is the key of a lane that is warm already: it comes first in the first block.
+    `cells` is the whole sweep, also when a part of it is done: what is left keeps the order it had.
+    The lane keys are shuffled once and begin one later in each repeat, so that none is always early.
+    `first_lane` is the key of the lane that is warm when the sweep begins: repeat 0 begins with it.
     """
     by_repeat: dict[int, list[Cell]] = {}
     for cell in cells:
         by_repeat.setdefault(cell.repeat, []).append(cell)
-    return [
-        _block(by_repeat[repeat], seed, first_lane if position == 0 else None)
-        for position, repeat in enumerate(sorted(by_repeat))
-    ]
+    keys = {cell.lane_key for of_repeat in by_repeat.values() for cell in of_repeat}
+    lanes = sorted(keys, key=lambda key: (key != first_lane, _digest([seed, key])))
+    return [_block(by_repeat[repeat], seed, lanes) for repeat in sorted(by_repeat)]
 
 
-def _cell(config: SweepConfig, index: int, rate: float, duration_s: float, repeat: int) -> Cell:
+def _cell(
+    config: SweepConfig, resolved: Resolved, index: int, rate: float, duration_s: float, repeat: int
+) -> Cell:
     setting = config.settings[index]
     drain_limit_s = config.drain_limit_s
     if drain_limit_s is None:
@@ -89,7 +91,7 @@ def _cell(config: SweepConfig, index: int, rate: float, duration_s: float, repea
         setting=setting.label,
         backend=setting.backend,
         engine=setting.engine,
-        model=setting.model,
+        model=resolved.fixed(setting.model),
         workload=config.workload,
         rate=rate,
         duration_s=duration_s,
@@ -109,14 +111,10 @@ def _identity(cell: Cell) -> dict[str, Any]:
     return fields
 
 
-def _block(cells: Sequence[Cell], seed: int, first_lane: str | None) -> list[Cell]:
-    def place(cell: Cell) -> tuple[bool, str, str]:
-        lane = cell.lane_key
-        return (
-            lane != first_lane,
-            _digest([seed, cell.repeat, lane]),
-            _digest([seed, cell.repeat, cell.cell_id]),
-        )
+def _block(cells: Sequence[Cell], seed: int, lanes: Sequence[str]) -> list[Cell]:
+    def place(cell: Cell) -> tuple[int, str]:
+        turn = (lanes.index(cell.lane_key) - cell.repeat) % len(lanes)
+        return turn, _digest([seed, cell.repeat, cell.cell_id])
 
     return sorted(cells, key=place)
 

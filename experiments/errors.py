@@ -8,6 +8,7 @@ class ConfigError(Exception):
 class TrialError(Exception):
     """An attempt must not count: `cause` is its class (all-failed, no-requests), the text says why."""
 
-    def __init__(self, cause: str, text: str) -> None:
+    def __init__(self, cause: str, text: str, *, permanent: bool = False) -> None:
         super().__init__(text)
         self.cause = cause
+        self.permanent = permanent  # another try would end the same way

@@ -22,6 +22,9 @@ def provenance() -> dict[str, Any]:
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "python": platform.python_version(),
         "versions": {name: _version(name) for name in PACKAGES},
+        "gpus": _output(
+            "nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"
+        ),
         "git_commit": commit,
         "git_dirty": None if commit is None or changes is None else bool(changes),
     }
@@ -35,10 +38,13 @@ def _version(package: str) -> str | None:
 
 
 def _git(root: Path, *arguments: str) -> str | None:
+    return _output("git", "-C", str(root), *arguments)
+
+
+def _output(*command: str) -> str | None:
+    """What a command prints; None if it is not there or fails."""
     try:
-        done = subprocess.run(
-            ["git", *arguments], cwd=root, capture_output=True, text=True, check=True, timeout=10
-        )
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.strip()

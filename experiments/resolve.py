@@ -2,24 +2,27 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from deployments.errors import BackendError, ModelError
 from deployments.lanes import Call, Lane, Load, board, occupy, raised_there
+from deployments.models import Dtype, pick_dtype
 from deployments.replica import Sample
 from experiments.capacity import Probe, StepTimes, fit, probes, resolve_rates
 from experiments.config import SweepConfig
 from experiments.resolved import Resolved
 
-OUTPUT_TOKENS = 12
+OUTPUT_TOKENS = 8
 REPEATS = 2  # of each timing; the first warms up and is not used
 HOLDER = "resolve"
 LOAD_TRIES, LOAD_AGAIN_S = 3, 5.0
 
 
-async def resolve(config: SweepConfig, notify: Callable[[str], None]) -> tuple[Resolved, dict[str, Any]]:
-    """Resolve rates and durations; with what they were derived from, for the record, by backend.
+async def resolve(
+    config: SweepConfig, gpus: int, notify: Callable[[str], None]
+) -> tuple[Resolved, dict[str, Any]]:
+    """Resolve dtype, rates and durations; with what they were derived from, for the record, by backend.
 
     `warm_lane` in it is the key of the lane that is loaded when this returns. ModelError or BackendError if
     an engine cannot be loaded.
@@ -27,7 +30,8 @@ async def resolve(config: SweepConfig, notify: Callable[[str], None]) -> tuple[R
     times: dict[str, StepTimes] = {}
     record: dict[str, Any] = {}
     lanes = board()
-    for probe in probes(config):
+    dtype = await _dtype(config, gpus)
+    for probe in probes(config, dtype):
         notify(f"measuring step times: {probe.backend}")
         lane = await lanes.acquire.remote(HOLDER, probe.lane_key)
         load = Load(key=probe.lane_key, backend=probe.backend, model=probe.model, engine=probe.engine)
@@ -42,7 +46,7 @@ async def resolve(config: SweepConfig, notify: Callable[[str], None]) -> tuple[R
             "step_times": times[probe.backend].to_dict(),
         }
         record["warm_lane"] = probe.lane_key
-    return resolve_rates(config, times), record
+    return replace(resolve_rates(config, times), dtype=dtype), record
 
 
 async def _load(lane: Lane, load: Load, notify: Callable[[str], None]) -> Call:
@@ -71,6 +75,17 @@ async def _time(call: Any, probe: Probe, batch_size: int) -> list[Sample]:
     return taken[1:]
 
 
-def run(config: SweepConfig, notify: Callable[[str], None]) -> tuple[Resolved, dict[str, Any]]:
+async def _dtype(config: SweepConfig, gpus: int) -> Dtype | None:
+    """What `auto` is on the device that the lanes have; asked there, not here."""
+    import ray
+
+    if all(setting.model is None or setting.model.dtype != "auto" for setting in config.settings):
+        return None
+    pick = ray.remote(num_cpus=0, num_gpus=min(1, gpus))(pick_dtype)
+    dtype: Dtype = await pick.remote("cuda" if gpus else "cpu")
+    return dtype
+
+
+def run(config: SweepConfig, gpus: int, notify: Callable[[str], None]) -> tuple[Resolved, dict[str, Any]]:
     """`resolve`, for a caller without a loop."""
-    return asyncio.run(resolve(config, notify))
+    return asyncio.run(resolve(config, gpus, notify))

@@ -119,8 +119,10 @@ def request_id(cell_id: str, index: int) -> str:
     return f"{cell_id}-{index}"
 
 
-def _waste(lengths: Sequence[int]) -> float:
-    """1 − Σ ÷ (B · max): the share of a padded block that is not real."""
+def _waste(lengths: Sequence[int]) -> float | None:
+    """1 − Σ ÷ (B · max): the share of a padded block that is not real; None if there is no block."""
+    if not max(lengths):
+        return None
     return 1 - sum(lengths) / (len(lengths) * max(lengths))
 
 

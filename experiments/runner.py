@@ -84,10 +84,12 @@ async def _attempt(cell: Cell, conditions: Conditions) -> None:
     except PERMANENT as error:
         attempt.fail(_failure(attempt, error, permanent=True))
     except Exception as error:
+        permanent = isinstance(error, TrialError) and error.permanent
         if lane is not None and not isinstance(error, TrialError):
             await lanes.condemn.remote(lane.index)
-        attempt.fail(_failure(attempt, error, permanent=False))
-        raise
+        attempt.fail(_failure(attempt, error, permanent=permanent))
+        if not permanent:
+            raise
     finally:
         await lanes.release.remote(cell.cell_id)
 

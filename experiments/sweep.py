@@ -4,6 +4,7 @@ The store is the truth and Tune the scheduler: each block is a new Tuner over th
 `done.json`. Whatever stopped a sweep, the same command goes on with what is missing.
 """
 
+import hashlib
 import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -68,7 +69,7 @@ def run_sweep(config: SweepConfig, root: str, say: Say) -> Outcome:
         with local_ray() as ray:
             lane_board = start_board(lanes := max(1, ray.gpus))
             if info is None or planned is None:
-                info = _resolve(config, store, say)
+                info = _resolve(config, store, ray.gpus, say)
                 planned = cells(config, Resolved.from_dict(info["resolved"]))
             _check_traffic(planned, info)
             before = len(planned) - len(_left(planned, store))
@@ -87,7 +88,18 @@ def _planned(config: SweepConfig, info: Mapping[str, Any] | None) -> tuple[Cell,
     """The cells, if the sweep has been resolved."""
     if info is None:
         return None
-    return cells(config, Resolved.from_dict(info["resolved"]))
+    planned = cells(config, Resolved.from_dict(info["resolved"]))
+    if cells_hash(planned) != info["cells_hash"]:
+        raise ConfigError(
+            "the cells of this config are not those that the sweep began with (another version of "
+            "batchyard with other defaults): go back to that version, or --fresh starts anew"
+        )
+    return planned
+
+
+def cells_hash(planned: Sequence[Cell]) -> str:
+    """One hash over the ids of all cells of a sweep."""
+    return hashlib.sha256(" ".join(sorted(cell.cell_id for cell in planned)).encode()).hexdigest()[:16]
 
 
 def _left(planned: Sequence[Cell], store: Store) -> list[Cell]:
@@ -95,11 +107,11 @@ def _left(planned: Sequence[Cell], store: Store) -> list[Cell]:
     return [cell for cell in planned if cell.cell_id not in done]
 
 
-def _resolve(config: SweepConfig, store: Store, say: Say) -> dict[str, Any]:
+def _resolve(config: SweepConfig, store: Store, gpus: int, say: Say) -> dict[str, Any]:
     """Measure what `auto` needs and write it first, so that a resume re-uses it."""
     from experiments.resolve import run
 
-    resolved, measured = run(config, say)
+    resolved, measured = run(config, gpus, say)
     planned = cells(config, resolved)
     say(
         f"arrival rates: {', '.join(f'{rate:g}' for rate in resolved.rates)} requests/s, {len(planned)} cells"
@@ -111,6 +123,7 @@ def _resolve(config: SweepConfig, store: Store, say: Say) -> dict[str, Any]:
         "resolved": resolved.to_dict(),
         "measured": measured,
         "planned_cells": len(planned),
+        "cells_hash": cells_hash(planned),
         "workload_hashes": _hashes(planned),
         "provenance": provenance(),
         "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -150,9 +163,12 @@ def _run_blocks(driver: _Driver) -> None:
 
     planned, store, board = driver.planned, driver.store, driver.board
     left = _left(planned, store)
-    warm = driver.info["measured"].get("warm_lane") if len(left) == len(planned) else None
+    warm = driver.info["measured"].get("warm_lane")
     with SweepProgress(planned, left, lambda: ray.get(board.states.remote(), timeout=5)) as progress:
-        for block in blocks(left, driver.config.seed, first_lane=warm):
+        for whole in blocks(planned, driver.config.seed, first_lane=warm):
+            block = [cell for cell in whole if cell in left]
+            if not block:
+                continue
             _fit(driver, block, progress)
             done = len(planned) - len(_left(planned, store))
             progress.say(
@@ -173,9 +189,7 @@ def _fit(driver: _Driver, block: Sequence[Cell], progress: SweepProgress) -> Non
     trainable = tune.with_parameters(
         CellTrial,
         cells={cell.cell_id: cell for cell in block},
-        conditions=Conditions(
-            root=driver.store.root, isolate=driver.config.isolate, setup=driver.info["provenance"]
-        ),
+        conditions=Conditions(root=driver.store.root, isolate=driver.config.isolate, setup=provenance()),
     )
     tune.Tuner(
         tune.with_resources(trainable, RESOURCES),

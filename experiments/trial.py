@@ -80,6 +80,7 @@ class TrialRun:
         self._setup = {**setup, "engine": lane_setup}
         self._device = str(lane_setup.get("device", "unknown"))
         self._settings = settings(cell, self._device)
+        attempt.record(self._setup)
         self._trial = f"{cell.cell_id}/{attempt.number}"  # a stray call of an earlier attempt is refused
         self._report = report
         self._begun_s = time.monotonic()
@@ -95,9 +96,8 @@ class TrialRun:
         """Measure. TrialError if the attempt must not count."""
         cell, requests = self._cell, self._traffic.requests
         if not requests:
-            raise TrialError(
-                "no-requests", f"no request arrives within {cell.duration_s:g} s at {cell.rate:g}/s"
-            )
+            text = f"no request arrives within {cell.duration_s:g} s at {cell.rate:g}/s"
+            raise TrialError("no-requests", text, permanent=True)
         async with _deadline(PREPARE_DEADLINE_S, "get ready"):
             clock = await handshake(self._ping)
             self._offset_s = clock.offset_s

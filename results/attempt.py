@@ -37,8 +37,16 @@ class Attempt:
         self._request_ids: set[str] = set()
         self._ended = False
         self._writing = threading.Lock()
-        provenance = {"schema_version": SCHEMA_VERSION, "cell_id": cell_id, "attempt": number, "sweep": sweep}
-        self._metadata = {"batchyard": json.dumps(provenance)}
+        self._provenance = {
+            "schema_version": SCHEMA_VERSION,
+            "cell_id": cell_id,
+            "attempt": number,
+            "sweep": sweep,
+        }
+
+    def record(self, setup: Mapping[str, Any]) -> None:
+        """The set-up of this attempt (versions, commit, device, dtype, engine), for every file from now on."""
+        self._provenance["setup"] = setup
 
     def write_requests(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write one part file of request rows (schema REQUESTS); `cell_id` and `attempt` may be left out.
@@ -89,7 +97,10 @@ class Attempt:
                 )
         sink = io.BytesIO()
         pq.write_table(
-            table.replace_schema_metadata(self._metadata), sink, compression="zstd", write_page_checksum=True
+            table.replace_schema_metadata({"batchyard": json.dumps(self._provenance)}),
+            sink,
+            compression="zstd",
+            write_page_checksum=True,
         )
         index = sum(name.startswith(f"{kind}-") for name in self._parts)
         name = f"{kind}-{index:05d}.parquet"

@@ -72,9 +72,12 @@ class CellSummary:
         return 2 * sum(trial.has(name) for trial in self.trials) > len(self.trials)
 
     def mean(self, metric: str) -> float | None:
-        """Mean over repeats of the metric (of each repeat's percentile), None if no repeat has it."""
+        """Mean over repeats of the metric (of each repeat's percentile), None if a repeat has none.
+
+        Leaving out a repeat whose percentile was cut off would flatter the cell.
+        """
         values = [v for trial in self.trials if (v := trial.metrics.get(metric)) is not None]
-        return sum(values) / len(values) if values else None
+        return sum(values) / len(values) if values and len(values) == len(self.trials) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,6 +37,8 @@ REQUEST_METRICS = (
     "dispatch_lag_s",
     "transport_s",
 )
+CENSORED = ("queue_wait_s", "ttft_s", "e2e_s", "delivered_s")  # known to be late where they were cut off
+UNSEEN = 1e300  # seconds: beyond anything that was seen
 STATISTICS: Mapping[str, float] = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0}
 
 
@@ -109,23 +111,31 @@ def _token_stamps(requests: pa.Table) -> tuple[Array, npt.NDArray[np.int64]]:
 def statistics_of(values: Array) -> dict[str, float | None]:
     """Give p50, p90, p95, p99 (exact, linear interpolation as numpy's), mean, and count of what exists.
 
-    NaN means that the value does not exist. Without any, all but the count (0) are None.
+    NaN means that the value does not exist: without any, all but the count (0) are None. Infinity means
+    that it exists and was not seen, because the request was cut off: it counts, and a statistic that
+    depends on it is None.
     """
     values = values[~np.isnan(values)]
     if not len(values):
         return {**dict.fromkeys(STATISTICS), "mean": None, "count": 0.0}
-    percentiles = np.percentile(values, list(STATISTICS.values()))
+    capped = np.minimum(values, UNSEEN)  # numpy interpolates between finite numbers only
+    percentiles = np.percentile(capped, list(STATISTICS.values()))
     return {
-        **dict(zip(STATISTICS, map(float, percentiles), strict=True)),
-        "mean": float(values.mean()),
+        **dict(zip(STATISTICS, map(_known, percentiles), strict=True)),
+        "mean": _known(capped.mean()),
         "count": float(len(values)),
     }
+
+
+def _known(value: float) -> float | None:
+    return float(value) if value < UNSEEN / 1e9 else None  # however little of it went into a mean
 
 
 def request_statistics(measured: pa.Table) -> dict[str, float | None]:
     """Give `<metric>_<statistic>` for every metric (rows as `with_metrics` gives them), and for `itl_s`."""
     ended = finished(measured)
     values = {name: column(ended, name) for name in REQUEST_METRICS}
+    values |= {name: _censored(measured, name) for name in CENSORED}
     values["dispatch_lag_s"] = column(measured, "dispatch_lag_s")
     values["itl_s"] = gaps_s(ended)
     return {
@@ -133,6 +143,20 @@ def request_statistics(measured: pa.Table) -> dict[str, float | None]:
         for metric, of_metric in values.items()
         for statistic, value in statistics_of(of_metric).items()
     }
+
+
+def _censored(measured: pa.Table, name: str) -> Array:
+    """Values of finished and unfinished requests; what an unfinished one never reached is infinite.
+
+    A wait or first token that it did reach counts as it is; its end is later than anything that was seen.
+    """
+    rows = measured.filter(pc.is_in(measured.column("status"), pa.array(["finished", "unfinished"])))
+    values = column(rows, name).copy()
+    unfinished = pc.equal(rows.column("status"), "unfinished").to_numpy(zero_copy_only=False)
+    if name in ("e2e_s", "delivered_s"):
+        values[unfinished] = np.inf
+    values[unfinished & np.isnan(values)] = np.inf
+    return values
 
 
 def throughput(requests: pa.Table) -> dict[str, float | None]:

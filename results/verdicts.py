@@ -93,6 +93,8 @@ def _load(requests: pa.Table, batches: int) -> Verdict | None:
     # Of fewer than 4 requests the one that has just arrived is itself more than a quarter.
     if count >= 4 and seen.left_share > UNFINISHED_SHARE:
         detail = f"{seen.left_share:.0%} of {count} requests were not finished when the last one arrived"
+        if seen.slope is not None:
+            detail += f", backlog grows {seen.slope:.2f} requests per arrival"
         return Verdict(name="overloaded", detail=detail)
     if count < FEWEST_ARRIVALS or batches < FEWEST_BATCHES:
         detail = (

@@ -1,4 +1,4 @@
-"""Every strategy by name. A new one is one file and one line here; the contract suite then covers it."""
+"""Every strategy by name. A new one is one file and one line here, and its knobs in the contract suite."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -176,14 +176,12 @@ def test_each_block_is_one_repeat_and_visits_each_lane_key_once(
         assert len(visits) == len(set(visits))
 
 
-@given(seed=st.integers(0, 2**32), keep=st.sets(st.integers(0, 27)))
-def test_what_is_left_of_a_sweep_keeps_the_order_it_had(
-    grid: tuple[Cell, ...], seed: int, keep: set[int]
-) -> None:
-    left = {grid[index].cell_id for index in keep}
-    whole = [cell.cell_id for block in blocks(grid, seed) for cell in block]
-    rest = [cell.cell_id for block in blocks([grid[i] for i in keep], seed) for cell in block]
-    assert rest == [cell_id for cell_id in whole if cell_id in left]
+@given(seed=st.integers(0, 2**32))
+def test_no_lane_key_is_first_in_two_repeats_running(grid: tuple[Cell, ...], seed: int) -> None:
+    first, second = blocks(grid, seed)
+    keys = list(dict.fromkeys(cell.lane_key for cell in first))
+    assert len(keys) > 1
+    assert list(dict.fromkeys(cell.lane_key for cell in second)) == [*keys[1:], keys[0]]
 
 
 def test_order_differs_by_seed_and_by_repeat(grid: tuple[Cell, ...]) -> None:
@@ -198,11 +196,10 @@ def test_order_differs_by_seed_and_by_repeat(grid: tuple[Cell, ...]) -> None:
 
 
 @given(seed=st.integers(0, 2**32), lane=st.integers(0, 27))
-def test_a_warm_lane_comes_first_in_the_first_block_only(
-    grid: tuple[Cell, ...], seed: int, lane: int
-) -> None:
+def test_a_warm_lane_comes_first_in_the_first_block(grid: tuple[Cell, ...], seed: int, lane: int) -> None:
     warm = grid[lane].lane_key
     plain, begun = blocks(grid, seed), blocks(grid, seed, first_lane=warm)
     assert begun[0][0].lane_key == warm
-    assert [c for c in begun[0] if c.lane_key != warm] == [c for c in plain[0] if c.lane_key != warm]
-    assert begun[1:] == plain[1:]
+    for before, after in zip(plain, begun, strict=True):
+        assert [c for c in after if c.lane_key != warm] != []
+        assert [c for c in after if c.lane_key == warm] == [c for c in before if c.lane_key == warm]

@@ -150,17 +150,22 @@ def test_gaps_of_each_request_are_numpys(made_sweep: ModuleType, gaps: list[list
             assert row["itl_p99_s"] == pytest.approx(np.percentile(np.diff(own), 99), rel=1e-12)
 
 
-def test_only_finished_requests_enter_latencies(made_sweep: ModuleType) -> None:
+def test_what_was_cut_off_is_later_than_all_that_was_seen(made_sweep: ModuleType) -> None:
     table = measured(
         made_sweep,
         {"token_s": [1.0, 2.0]},
+        {"token_s": [3.0, 4.0]},
+        {"token_s": [5.0, 6.0]},
         {"token_s": [50.0], "status": "unfinished"},
+        {"status": "unfinished"},
         {"status": "failed"},
     )
     found = request_statistics(table)
-    assert (found["e2e_s_count"], found["e2e_s_p99"]) == (1, 2.0)
-    assert found["dispatch_lag_s_count"] == 3
-    assert finished(table).num_rows == 1
+    assert (found["e2e_s_count"], found["e2e_s_p50"], found["e2e_s_p99"]) == (5, 6.0, None)
+    assert (found["ttft_s_p50"], found["ttft_s_p90"], found["ttft_s_mean"]) == (5.0, None, None)
+    assert found["tpot_s_count"] == 3
+    assert found["dispatch_lag_s_count"] == 6
+    assert finished(table).num_rows == 3
 
 
 def test_all_failed_gives_no_latency_and_no_throughput(made_sweep: ModuleType) -> None:
