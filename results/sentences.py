@@ -143,7 +143,7 @@ def _highest(splits: Sequence[Split], metric: str, words: str, *, censored: bool
 def _factors(split: Split, words: str) -> str:
     return (
         f"{times(split.total)} in {words} at λ = {number(split.rate)} req/s = "
-        f"{times(split.policy)} from iteration-level scheduling (policy) × "
+        f"{times(split.policy)} from iteration-level scheduling (policy) times "
         f"{times(split.engine)} from the engine"
     )
 

@@ -4,7 +4,7 @@ The measured period runs from the first to the last planned arrival. The cut is 
 effective truncation heuristic for bias reduction in simulation output", Simulation 69(6), 1997): over
 means of 5 consecutive values z_1 … z_m, cut the first d that minimise
 
-    Σ_{i>d} (z_i − mean of those)² ÷ (m − d)²,   d < m/2
+    Σ_{i>d} (z_i − mean of those)² ÷ (m − d)²,   d ≤ m/2
 
 Requests are selected by their planned time, tokens by their own.
 """

@@ -140,5 +140,6 @@ def _drain(trials: Sequence[TrialSummary]) -> str:
     return (
         f"After the last arrival a trial drains for at most {span}; what is still running then is cut off and "
         f"counted as unfinished ({cut:,} of {numbers.count(len(trials), 'trial')} reached that limit). So the latency "
-        "of an overloaded trial tells how long the trial was, not how quick the server is."
+        "of an overloaded trial tells how long the trial was, not how quick the server is; where a percentile "
+        "falls among what was cut off, it is unknown and there is no point."
     )
