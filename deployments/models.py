@@ -75,6 +75,21 @@ def locate(spec: ModelSpec, notify: Callable[[str], None] | None = None) -> str:
     return spec.name
 
 
+def context_tokens(spec: ModelSpec) -> int | None:
+    """The longest prompt + output that the model takes, None if its config does not say. Errors as `locate`."""
+    from transformers import AutoConfig
+
+    source, spec = locate(spec), resolve(spec)
+    try:
+        config = AutoConfig.from_pretrained(
+            source, revision=spec.revision, trust_remote_code=spec.trust_remote_code
+        )
+    except (OSError, ValueError) as exc:
+        raise ModelError(f"model {spec.name} has no readable config.json: {one_line(exc)}") from exc
+    limit = getattr(config, "max_position_embeddings", None)
+    return int(limit) if limit else None
+
+
 def pick_dtype(device: str) -> Dtype:
     """What `auto` means on this device ("cuda" or "cpu"): bfloat16 where the hardware computes in it.
 
@@ -131,15 +146,16 @@ def _check_folder(name: str, files: set[str]) -> None:
 
 def _hub_files(spec: ModelSpec) -> set[str]:
     """The file names of a hub id: from the hub, or from the local cache when the hub is out of reach."""
-    from httpx import HTTPError
     from huggingface_hub import HfApi, constants, snapshot_download
+    from huggingface_hub.utils import logging as hub_logging
 
+    hub_logging.set_verbosity_error()  # type: ignore[no-untyped-call]  # what it would say of its tries is in the error
     revision = spec.revision or "main"
     try:
         if not constants.HF_HUB_OFFLINE:
             return set(HfApi().list_repo_files(spec.name, revision=revision))
         cached = snapshot_download(spec.name, revision=revision, local_files_only=True)
-    except (HTTPError, OSError, ValueError) as exc:
+    except Exception as exc:  # the hub's client lets errors of its HTTP library through
         why = (
             "not in the local cache, and the hub is switched off"
             if constants.HF_HUB_OFFLINE

@@ -60,7 +60,7 @@ def sweep(
         for warning in loaded.warnings:
             _tell(f"warning: {config}: {warning}")
         elsewhere = "" if results == RESULTS else f" --results {results}"
-        _run(loaded, results, fresh=fresh, again=f"batchyard sweep {config}{elsewhere}")
+        _run(loaded, results, fresh=fresh, again=f"{_command()} sweep {config}{elsewhere}")
 
 
 @app.command(epilog="Example:  batchyard resume results/data/local-0123456789ab")
@@ -75,7 +75,7 @@ def resume(
             raise StoreError(
                 f"{folder}: must be named {loaded.name}-{loaded.config_hash} as its config says; rename it back"
             )
-        _run(loaded, folder.resolve().parent, fresh=False, again=f"batchyard resume {folder}")
+        _run(loaded, folder.resolve().parent, fresh=False, again=f"{_command()} resume {folder}")
 
 
 @app.command(epilog="Example:  batchyard report results/data/local-0123456789ab -o page.html")
@@ -93,10 +93,21 @@ def report(
         store = Store(folder)
         findings = find(store)
         path = output or folder / "report.html"
+        if path.is_dir():
+            path = path / "report.html"
         write_page(findings, store, path)
         for problem in store.problems:
             _tell(f"warning: {problem}")
         _show(findings, str(path))
+        if len(findings.trials) < findings.planned_cells:
+            done = f"{len(findings.trials)} of {findings.planned_cells} cells are done"
+            console.print(f"{done}; `{_command()} resume {folder}` goes on", highlight=False, soft_wrap=True)
+
+
+def _command() -> str:
+    """The command as it was typed, so that what is shown can be typed again."""
+    typed = Path(sys.argv[0])
+    return str(typed) if typed.name == "batchyard" else "batchyard"
 
 
 def main() -> None:
@@ -188,6 +199,10 @@ def _one_line_errors() -> Iterator[None]:
     warnings.simplefilter("ignore")  # foreign deprecations are not for the user
     try:
         yield
-    except (ConfigError, StoreError, WorkloadError, BackendError, *NO_PLACE) as error:
-        _tell(f"error: {error}")
+    except (ConfigError, StoreError, WorkloadError, BackendError) as error:
+        for line in str(error).splitlines():
+            _tell(f"error: {line}")
+        sys.exit(2)
+    except NO_PLACE as error:
+        _tell(f"error: {error.filename} cannot be written: {error.strerror}")
         sys.exit(2)

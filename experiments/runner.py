@@ -104,10 +104,10 @@ async def _lane(cell: Cell) -> Lane:
 
 
 class Watch(tune.Callback):
-    """Tells the driver which cell ended, in whatever way, for good."""
+    """Tells the driver which cell ended, in whatever way, for good, and which failed and is tried again."""
 
-    def __init__(self, ended: Callable[[str], None]) -> None:
-        self._ended = ended
+    def __init__(self, ended: Callable[[str], None], failed: Callable[[str], None]) -> None:
+        self._ended, self._failed = ended, failed
 
     def __getstate__(self) -> dict[str, Any]:
         """Tune pickles its callbacks for a restore that never happens here."""
@@ -116,6 +116,10 @@ class Watch(tune.Callback):
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
         """The cell is done, or failed for ever."""
         self._ended(trial.config["cell_id"])
+
+    def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
+        """An attempt failed, and tries are left."""
+        self._failed(trial.config["cell_id"])
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
         """The cell's tries ran out."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from deployments.lanes import start_board
 from deployments.local_ray import local_ray
+from deployments.models import context_tokens, locate
 from experiments.cells import Cell, blocks, cells
 from experiments.config import SweepConfig
 from experiments.errors import ConfigError
@@ -64,8 +65,13 @@ def run_sweep(config: SweepConfig, root: str, say: Say) -> Outcome:
             say(note)
         info = store.read_sweep()
         planned = _planned(config, info)
-        if planned is not None and not _left(planned, store):
-            return _outcome(root, planned, store, ran=0)
+        if planned is not None:
+            left = _left(planned, store)
+            if not left:
+                return _outcome(root, planned, store, ran=0)
+            say(f"going on: {len(planned) - len(left)} of {len(planned)} cells are done")
+        _check_model(config, say)
+        say("starting Ray on this machine")
         with local_ray() as ray:
             lane_board = start_board(lanes := max(1, ray.gpus))
             if info is None or planned is None:
@@ -132,6 +138,19 @@ def _resolve(config: SweepConfig, store: Store, gpus: int, say: Say) -> dict[str
     return info
 
 
+def _check_model(config: SweepConfig, say: Say) -> None:
+    """ModelError or ConfigError, before anything is started, if a model cannot be had or is too small."""
+    longest = config.workload.prompts.tokens.law().maximum + config.workload.limit_tokens
+    for model in {setting.model for setting in config.settings if setting.model is not None}:
+        locate(model, say)
+        context = context_tokens(model)
+        if context is not None and longest > context:
+            raise ConfigError(
+                f"model: {model.name} takes at most {context} tokens, "
+                f"the longest prompt and output together are {longest}"
+            )
+
+
 def _hashes(planned: Sequence[Cell]) -> dict[str, str]:
     """Workload hash by "rate/repeat": all strategies of a rate and repeat get the same requests."""
     one = {f"{cell.rate:g}/{cell.repeat}": cell for cell in planned}
@@ -182,6 +201,11 @@ def _fit(driver: _Driver, block: Sequence[Cell], progress: SweepProgress) -> Non
 
     from experiments.runner import RESOURCES, CellTrial, Conditions, Watch
 
+    def failed(cell_id: str) -> None:
+        failures = [failure for failure in driver.store.failures() if failure.cell_id == cell_id]
+        why = f"{failures[-1].cause}: {failures[-1].error}" if failures else "its process ended"
+        progress.say(f"an attempt failed, trying again: {why}")
+
     def ended(cell_id: str) -> None:
         driver.board.release.remote(cell_id)  # a trial process that was killed could not
         progress.cell_ended(cell_id, done=cell_id in driver.store.done_cells())
@@ -204,7 +228,7 @@ def _fit(driver: _Driver, block: Sequence[Cell], progress: SweepProgress) -> Non
             name=f"block-{secrets.token_hex(4)}",
             storage_path=f"{driver.folder}/tune",
             failure_config=tune.FailureConfig(max_failures=driver.config.max_failures),
-            callbacks=[Watch(ended)],
+            callbacks=[Watch(ended, failed)],
             verbose=0,
         ),
     ).fit()

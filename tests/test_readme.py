@@ -35,7 +35,7 @@ def added() -> ModuleType:
 @pytest.fixture
 def registered(added: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     """And the one line in the registry."""
-    line = code("Add a strategy", "python")[1]
+    line = code("Add a strategy", "python")[2]
     name, entry = re.fullmatch(r'"(\w+)": (Entry\(.*\)),\n', line).groups()
     scope = vars(__import__("strategies.registry", fromlist=["Entry"])) | vars(added)
     monkeypatch.setitem(STRATEGIES, name, eval(entry, scope))

@@ -176,3 +176,23 @@ def test_a_model_that_cannot_load_is_tried_once_and_named(
     with pytest.raises(ModelError, match="no-model"):
         run(config, tmp_path)
     assert not list(Path(sweep_root(config, tmp_path)).glob("cells/*"))
+
+
+def test_a_prompt_that_the_model_has_no_room_for_is_said_before_anything_is_started(
+    made_config: Callable[..., SweepConfig], tiny_model: Path, tmp_path: Path
+) -> None:
+    from experiments.errors import ConfigError
+
+    config = made_config(
+        model=str(tiny_model),
+        workload={
+            "prompts": {"source": "random", "tokens": {"distribution": "fixed", "tokens": 2040}},
+            "output_tokens": {"distribution": "fixed", "tokens": 9},
+        },
+        strategies=[{"strategy": "naive", "backends": "huggingface", "max_batch_size": 2}],
+    )
+    with pytest.raises(
+        ConfigError, match="at most 2048 tokens, the longest prompt and output together are 2049"
+    ):
+        run(config, tmp_path)
+    assert not list(Path(sweep_root(config, tmp_path)).iterdir())

@@ -136,7 +136,7 @@ def test_a_split_names_both_factors(findings: Findings) -> None:
     assert text.startswith("From naive batching (8) on huggingface to continuous batching (8) on vllm: ")
     assert (
         f"{times(split.total)} in throughput at λ = 30 req/s = {times(split.policy)} from "
-        f"iteration-level scheduling (policy) × {times(split.engine)} from the engine"
+        f"iteration-level scheduling (policy) times {times(split.engine)} from the engine"
     ) in text
     assert "in p50 E2E latency at λ = 5 req/s" in text
 
