@@ -68,7 +68,7 @@ def answer(findings: Findings) -> Answer:
 def _headline(findings: Findings, series: tuple[Series, ...]) -> str:
     if not findings.trials:
         return "Every attempt failed so far" if findings.failures else "Nothing measured yet"
-    found = headlines.throughput(findings) or headlines.latency(findings, "ttft_s_p50")
+    found = headlines.main(findings)
     if found:
         return found
     if len({one.strategy for one in series}) == 1:

@@ -5,6 +5,7 @@ of strategy on one backend, and of the backend with one strategy; both at once i
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from html import escape
 
 import plotly.graph_objects as go
@@ -37,7 +38,7 @@ def panel(findings: Findings) -> Panel | Absent:
         return Absent(name="changes", heading=_HEADING, reason=reason)
     views = {
         f"{number}{SEPARATOR}{statistic}": View(
-            heading=_heading(base, changes),
+            heading=_heading(base, findings),
             charts=tuple(
                 _chart(base, changes, metric, series) for metric in _metrics(findings.changes, statistic)
             ),
@@ -154,21 +155,10 @@ def in_words(change: Change) -> str:
     return f"{text}: no difference shown" if change.low is not None and not change.shown else text
 
 
-def _heading(base: Series, changes: Sequence[Change]) -> str:
-    of_throughput = [c for c in changes if c.metric == headlines.THROUGHPUT]
-    rate = max((change.rate for change in of_throughput), default=None)
-    same_place = headlines.on_one_backend(of_throughput) or of_throughput
-    best = headlines.strongest([change for change in same_place if change.rate == rate])
-    if best is None:
-        return _HEADING
-    if best.low is not None and not best.shown:
-        return f"Compared with {base.name}: no difference in tokens/s shown at {numbers.rate(best.rate)}"
-    backend, setting = sides(best.other)
-    name = setting if backend == base.backend else side_name(best.other)
-    return (
-        f"Compared with {base.name}: {name} has {headlines.times(best)} "
-        f"the tokens/s at {numbers.rate(best.rate)}"
-    )
+def _heading(base: Series, findings: Findings) -> str:
+    """State what the changes that involve the base show, as the page's own title would."""
+    involved = tuple(one for one in findings.changes if base.key in (one.base, one.other))
+    return headlines.main(replace(findings, changes=involved)) or f"Each setting compared with {base.name}"
 
 
 def _note(changes: Sequence[Change]) -> str:

@@ -31,7 +31,8 @@ def throughput(findings: Findings) -> Panel | Absent:
     """Throughput against arrival rate."""
     series = series_of(findings)
     metrics = [m for m in glossary.METRICS if not m.has_percentiles and _measured(series, m, "")]
-    heading = headlines.throughput(findings) or "Throughput against arrival rate"
+    found = headlines.throughput(findings) or headlines.no_throughput(findings)
+    heading = found or "Throughput against arrival rate"
     if not metrics:
         return Absent(name="throughput", heading=heading, reason="No trial has finished yet.")
     return Panel(

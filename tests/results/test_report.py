@@ -356,7 +356,7 @@ def test_batch_sizes_and_triggers_are_counted_over_the_repeats(findings: Finding
 def change(base: str, other: str, ratio: float, low: float | None, high: float | None) -> Change:
     return Change(
         metric=headlines.THROUGHPUT,
-        rate=6,
+        rate=30,
         base=base,
         other=other,
         ratio=ratio,
@@ -367,18 +367,92 @@ def change(base: str, other: str, ratio: float, low: float | None, high: float |
     )
 
 
+def headline(findings: Findings, *shown: Change) -> str | None:
+    return headlines.main(replace(findings, changes=shown))
+
+
+NAIVE, DYNAMIC, CONTINUOUS = (
+    f"vllm / {name}" for name in ("naive · 8", "dynamic · 8 · 50 ms", "continuous · 8")
+)
+
+
 def test_the_headline_compares_on_one_backend_only(findings: Findings) -> None:
-    across = change("huggingface / naive · 8", "vllm / naive · 8", 9.0, 8.0, 10.0)
-    within = change("vllm / naive · 8", "vllm / continuous · 8", 3.2, 2.9, 3.5)
-    found = headlines.throughput(replace(findings, changes=(across, within)))
-    assert found == "Continuous · 8 sustains 3.20× [2.90, 3.50] the tokens/s of naive · 8 at 6 req/s on vllm"
-    assert headlines.throughput(replace(findings, changes=(across,))) is None
+    across = change("huggingface / naive · 8", NAIVE, 9.0, 8.0, 10.0)
+    within = change(NAIVE, CONTINUOUS, 3.2, 2.9, 3.5)
+    title = "Continuous · 8 sustains 3.20× [2.90, 3.50] the tokens/s of naive · 8 at 30 req/s on vllm"
+    assert headline(findings, across, within) == title
+    assert headline(findings, across) is None
+
+
+def test_the_headline_compares_the_winner_with_naive(findings: Findings) -> None:
+    against_dynamic = change(DYNAMIC, CONTINUOUS, 9.0, 8.0, 10.0)
+    against_naive = change(NAIVE, CONTINUOUS, 3.2, 2.9, 3.5)
+    assert "of naive · 8" in (headline(findings, against_dynamic, against_naive) or "")
+    assert "of dynamic · 8 · 50 ms" in (headline(findings, against_dynamic) or "")
+
+
+def test_a_knob_is_not_shown_as_the_win_of_a_strategy(findings: Findings) -> None:
+    cells = tuple(
+        replace(
+            cell,
+            trials=tuple(
+                replace(one, trial=one.trial.model_copy(update={"knobs": {"max_batch_size": 1}}))
+                for one in cell.trials
+            ),
+        )
+        if cell.strategy == "dynamic"
+        else cell
+        for cell in findings.cells
+    )
+    mixed = replace(findings, cells=cells)
+    unlike = change(DYNAMIC, CONTINUOUS, 9.0, 8.0, 10.0)
+    alike = change(NAIVE, CONTINUOUS, 3.2, 2.9, 3.5)
+    knob = change("vllm / dynamic · 8 · 50 ms", "vllm / dynamic · 8 · 200 ms", 2.0, 1.9, 2.1)
+    assert "of naive · 8" in (headline(mixed, unlike, alike, knob) or "")
+    assert "of dynamic · 8 · 50 ms" in (headline(mixed, unlike, knob) or "")
+    assert headline(mixed, knob) is None
+
+
+def test_where_nobody_is_overloaded_the_headline_is_latency(findings: Findings) -> None:
+    calm = replace(change(NAIVE, CONTINUOUS, 1.3, 1.2, 1.4), rate=1)
+    slow = replace(change(NAIVE, CONTINUOUS, 1 / 31, None, None), rate=1, metric="ttft_s_p50")
+    assert headline(findings, calm, slow) == (
+        "Continuous · 8 is 31× quicker to the first token than naive · 8 at 1 req/s on vllm "
+        "(p50, 1 repeat, no interval)"
+    )
+    sure = replace(slow, low=1 / 40, high=1 / 20)
+    assert "is 31.0× [20.0, 40.0] quicker" in (headline(findings, calm, sure) or "")
+    assert headlines.throughput(replace(findings, changes=(calm, slow))) is None
+
+
+def test_where_nothing_differs_the_headline_says_so(findings: Findings) -> None:
+    calm = replace(change(NAIVE, CONTINUOUS, 1.01, None, None), rate=1)
+    near = replace(change(NAIVE, CONTINUOUS, 0.97, None, None), rate=1, metric="ttft_s_p50")
+    only = replace(
+        findings,
+        cells=tuple(
+            replace(
+                cell,
+                trials=tuple(
+                    replace(one, verdicts=tuple(v for v in one.verdicts if v.name != "too-short"))
+                    for one in cell.trials
+                ),
+            )
+            for cell in findings.cells
+            if cell.rate == 1
+        ),
+    )
+    title = "No difference in throughput shown: every strategy delivers what is offered, up to 1 req/s"
+    assert headline(only, calm, near) == title
+    assert headlines.latency(replace(only, changes=(calm, near)), "ttft_s_p50") == (
+        "No difference in p50 TTFT shown between continuous · 8 and naive · 8 at 1 req/s on vllm"
+    )
 
 
 def test_an_interval_that_contains_no_change_is_not_ranked(findings: Findings) -> None:
-    unclear = change("vllm / naive · 8", "vllm / dynamic · 8", 1.3, 0.9, 1.9)
-    found = headlines.throughput(replace(findings, changes=(unclear,)))
-    assert found == "No difference in tokens/s shown at 6 req/s on vllm"
+    unclear = change(NAIVE, CONTINUOUS, 1.3, 0.9, 1.9)
+    title = "No difference in throughput shown between continuous · 8 and naive · 8 at 30 req/s on vllm"
+    assert headline(findings, unclear) == title
 
 
 def test_a_flipped_change_is_its_own_inverse() -> None:
