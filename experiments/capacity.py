@@ -29,6 +29,7 @@ from experiments.resolved import Resolved
 from workloads.workload import WorkloadSpec
 
 LOW_UTILISATION = 0.5  # lowest rate: every setting keeps up, and naive waits long for a full batch
+NEAR_UTILISATION = 0.9  # middle rate: the slowest setting only just keeps up
 HIGH_UTILISATION = 3.0  # highest rate, in the highest capacity of naive
 BEYOND_ALL = 1.2  # and in the highest capacity of any setting, so that its knee is passed too
 FILLS = 3  # a measured period holds at least that many batches of naive …
@@ -166,7 +167,7 @@ def resolve_rates(config: SweepConfig, step_times: Mapping[str, StepTimes]) -> R
 
 
 def _auto_rates(config: SweepConfig, step_times: Mapping[str, StepTimes]) -> tuple[float, ...]:
-    """Lowest, about their geometric mean, highest."""
+    """Well below, just below and far above what the slowest setting can do."""
     by_setting = [
         (setting, capacity(setting, config.workload, step_times[setting.backend]))
         for setting in config.settings
@@ -175,7 +176,7 @@ def _auto_rates(config: SweepConfig, step_times: Mapping[str, StepTimes]) -> tup
     naive = [value for setting, value in by_setting if setting.strategy == "naive"] or everyone
     lowest = LOW_UTILISATION * min(everyone)
     highest = max(HIGH_UTILISATION * max(naive), BEYOND_ALL * max(everyone))
-    middle = math.sqrt(lowest * highest)
+    middle = NEAR_UTILISATION * min(everyone)
     return (two_digits(lowest), two_digits(middle), two_digits(highest, up=True))
 
 
