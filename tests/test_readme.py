@@ -82,6 +82,10 @@ def test_the_rows_are_read_as_the_readme_says(tmp_path: Path) -> None:
     assert {"strategy", "rate", "planned_s", "last_token_s"} <= set(scope["rows"].column_names)
 
 
+def test_the_readme_has_no_gap_left_to_fill() -> None:
+    assert not re.findall(r"^[A-Z]{4,}$", README, flags=re.MULTILINE)
+
+
 def test_every_file_and_make_target_that_the_readme_names_exists() -> None:
     makefile = (ROOT / "Makefile").read_text()
     for target in set(re.findall(r"`?make ([a-z-]+)", README)):
