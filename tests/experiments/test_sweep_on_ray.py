@@ -62,9 +62,9 @@ def once(happened: Callable[[], bool], act: Callable[[], object]) -> Iterator[li
         thread.join()
 
 
-def kill_one(word: str) -> int:
-    """SIGKILL one process of ours; its id."""
-    victim = descendants(os.getpid(), word)[0]
+def kill_newest(word: str) -> int:
+    """SIGKILL the process of ours that was started last, and not one that other tests still use; its id."""
+    victim = max(descendants(os.getpid(), word), key=lambda process: process.create_time())
     victim.kill()
     return victim.pid
 
@@ -89,7 +89,7 @@ def test_a_replica_killed_in_mid_trial_costs_one_attempt_and_no_row(
     def mid_trial() -> bool:
         return any(Path(parts).glob("*/attempt-1")) and bool(descendants(os.getpid(), "ServeReplica"))
 
-    with once(mid_trial, lambda: kill_one("ServeReplica")) as killed:
+    with once(mid_trial, lambda: kill_newest("ServeReplica")) as killed:
         outcome, store, _ = run(config, tmp_path)
 
     assert killed
@@ -131,11 +131,12 @@ def test_a_tiny_model_runs_through_both_engines_and_survives_the_loss_of_one(
         ],
     )
     root = sweep_root(config, tmp_path)
+    others = descendants(os.getpid(), "EngineCore")  # engines that other tests share
 
     def first_on_vllm_is_done() -> bool:
         return any('"backend": "vllm"' in path.read_text() for path in Path(root).glob("cells/*/*/done.json"))
 
-    with once(first_on_vllm_is_done, lambda: kill_one("EngineCore")) as killed:
+    with once(first_on_vllm_is_done, lambda: kill_newest("EngineCore")) as killed:
         outcome, store, _ = run(config, tmp_path)
 
     assert killed
@@ -155,7 +156,7 @@ def test_a_tiny_model_runs_through_both_engines_and_survives_the_loss_of_one(
     page = Path(outcome.page).read_text()
     assert "huggingface" in page
     assert "vllm" in page
-    assert not descendants(os.getpid(), "EngineCore")
+    assert descendants(os.getpid(), "EngineCore") == others
 
 
 def test_a_model_that_cannot_load_is_tried_once_and_named(
