@@ -1,36 +1,24 @@
-"""The command line: sweep, resume, report.
-
-Exit codes: 0 done, 1 some cells failed, 2 bad input (nothing was started), 130 interrupted (resumable).
-"""
+"""The command line: sweep, resume, report (exit codes: see experiments/console.py)."""
 
 import os
 import sys
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
-from deployments.errors import BackendError
 from deployments.local_ray import prepare
 from experiments.config import SweepConfig, load, parse
-from experiments.errors import ConfigError
+from experiments.console import one_line_errors, out, show, tell
 from results.errors import StoreError
 from results.findings import Findings
 from results.lock import SweepLock
-from workloads.errors import WorkloadError
 
 app = typer.Typer(no_args_is_help=True, add_completion=True, pretty_exceptions_enable=False)
-console = Console()
-errors = Console(stderr=True)
 
 RESULTS = Path("results/data")
-NO_PLACE = (PermissionError, FileExistsError, FileNotFoundError, IsADirectoryError, NotADirectoryError)
 
 Results = Annotated[Path, typer.Option(help="Folder that holds the sweeps' results.")]
 
@@ -53,12 +41,12 @@ def sweep(
 
     Ctrl-C, a crash or a lost machine: the same command goes on where it stopped.
     """
-    with _one_line_errors():
+    with one_line_errors():
         if ":/" in str(results):  # a path would take it for a local folder of that name, and fill it
             raise StoreError(f"--results must be a folder of this machine, got {results}")
         loaded = load(config)
         for warning in loaded.warnings:
-            _tell(f"warning: {config}: {warning}")
+            tell(f"warning: {config}: {warning}")
         elsewhere = "" if results == RESULTS else f" --results {results}"
         _run(loaded, results, fresh=fresh, again=f"{_command()} sweep {config}{elsewhere}")
 
@@ -68,7 +56,7 @@ def resume(
     folder: Annotated[Path, typer.Argument(help="A sweep's results folder.")],
 ) -> None:
     """Go on with a sweep from its results folder, without its config file."""
-    with _one_line_errors():
+    with one_line_errors():
         info = _sweep(folder)
         loaded = parse(info["config"], source=f"{folder}/sweep.json")
         if folder.resolve().name != f"{loaded.name}-{loaded.config_hash}":
@@ -88,7 +76,7 @@ def report(
     from results.store import Store
     from results.summary import find
 
-    with _one_line_errors():
+    with one_line_errors():
         _sweep(folder)
         store = Store(folder)
         findings = find(store)
@@ -97,11 +85,11 @@ def report(
             path = path / "report.html"
         write_page(findings, store, path)
         for problem in store.problems:
-            _tell(f"warning: {problem}")
+            tell(f"warning: {problem}")
         _show(findings, str(path))
         if len(findings.trials) < findings.planned_cells:
             done = f"{len(findings.trials)} of {findings.planned_cells} cells are done"
-            console.print(f"{done}; `{_command()} resume {folder}` goes on", highlight=False, soft_wrap=True)
+            show(f"{done}; `{_command()} resume {folder}` goes on")
 
 
 def _command() -> str:
@@ -125,18 +113,16 @@ def _run(config: SweepConfig, results: Path, *, fresh: bool, again: str) -> None
     if fresh:
         _move_aside(Path(root))
     try:
-        outcome = run_sweep(config, root, _tell)
+        outcome = run_sweep(config, root, tell)
     except KeyboardInterrupt:
-        _tell(f"interrupted; nothing that was done is lost: `{again}` goes on")
+        tell(f"interrupted; nothing that was done is lost: `{again}` goes on")
         raise typer.Exit(130) from None
     _show(find(Store(root)), outcome.page)
     if outcome.ran == 0 and outcome.complete:
-        console.print(f"This sweep is complete ({outcome.done} cells); --fresh starts anew.", highlight=False)
+        show(f"This sweep is complete ({outcome.done} cells); --fresh starts anew.")
     if not outcome.complete:
-        console.print(
-            f"{outcome.planned - outcome.done} of {outcome.planned} cells failed; `{again}` tries them again.",
-            highlight=False,
-            soft_wrap=True,
+        show(
+            f"{outcome.planned - outcome.done} of {outcome.planned} cells failed; `{again}` tries them again."
         )
         raise typer.Exit(1)
 
@@ -159,18 +145,13 @@ def _show(findings: Findings, page: str) -> None:
         verdicts = sorted({verdict.name for trial in cell.trials for verdict in trial.verdicts})
         numbers = [_number(cell.mean(name)) for name in metrics]
         table.add_row(cell.backend, cell.setting, f"{cell.rate:g}", *numbers, "\n".join(verdicts))
-    console.print(table)
+    out.print(table)
     for sentence in findings.sentences:
         if sentence.kind == "policy":
-            console.print(f"- {sentence.text}", markup=False, highlight=False)
+            show(f"- {sentence.text}")
     for cause in sorted({f"{failure.cause}: {failure.error}" for failure in findings.failures}):
-        _tell(f"failed attempt: {cause}")
-    console.print(f"page: {page}", markup=False, highlight=False, soft_wrap=True)
-
-
-def _tell(text: str) -> None:
-    """One line on standard error, which is never broken."""
-    errors.print(text, markup=False, highlight=False, soft_wrap=True)
+        tell(f"failed attempt: {cause}")
+    show(f"page: {page}")
 
 
 def _number(value: float | None) -> str:
@@ -192,17 +173,3 @@ def _move_aside(root: Path) -> None:
             pass  # a living driver is not moved from under
         stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
         os.rename(root, root.with_name(f"{root.name}-until-{stamp}"))
-
-
-@contextmanager
-def _one_line_errors() -> Iterator[None]:
-    warnings.simplefilter("ignore")  # foreign deprecations are not for the user
-    try:
-        yield
-    except (ConfigError, StoreError, WorkloadError, BackendError) as error:
-        for line in str(error).splitlines():
-            _tell(f"error: {line}")
-        sys.exit(2)
-    except NO_PLACE as error:
-        _tell(f"error: {error.filename} cannot be written: {error.strerror}")
-        sys.exit(2)

@@ -32,7 +32,7 @@ class StepRecorder:
             return
         self.peak_kv_use = max(self.peak_kv_use, scheduler_stats.kv_cache_usage)
         step = _step(end_s, scheduler_stats, iteration_stats)
-        if step.running or step.tokens or step.prefill_tokens:
+        if step.tokens or step.prefill_tokens:  # else all that it ran has been aborted meanwhile
             self._steps.append(step)
 
     def take(self) -> list[EngineStep]:

@@ -1,0 +1,46 @@
+"""How the command speaks: results on standard output, what goes on beside them on standard error, errors in one line.
+
+Exit codes: 0 done, 1 some cells failed, 2 bad input (nothing was started), 130 interrupted (resumable).
+"""
+
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+
+from deployments.errors import BackendError
+from experiments.errors import ConfigError
+from results.errors import StoreError
+from workloads.errors import WorkloadError
+
+out = Console()
+_errors = Console(stderr=True)
+
+NO_PLACE = (PermissionError, FileExistsError, FileNotFoundError, IsADirectoryError, NotADirectoryError)
+
+
+def tell(text: str) -> None:
+    """One line on standard error, which is never broken."""
+    _errors.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def show(text: str) -> None:
+    """One line on standard output, which is never broken."""
+    out.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def one_line_errors() -> Iterator[None]:
+    """Turn what a person can mend into lines that begin with "error:", and exit with 2."""
+    warnings.simplefilter("ignore")  # foreign deprecations are not for the user
+    try:
+        yield
+    except (ConfigError, StoreError, WorkloadError, BackendError) as error:
+        for line in str(error).splitlines():
+            tell(f"error: {line}")
+        sys.exit(2)
+    except NO_PLACE as error:
+        tell(f"error: {error.filename} cannot be written: {error.strerror}")
+        sys.exit(2)
