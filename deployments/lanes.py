@@ -6,9 +6,10 @@ asked by trials and outlives them. Loading and unloading is done by the trial th
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from deployments.backends.blocking_call import BlockingCall
 from deployments.backends.cpu_threads import cpu_threads
@@ -51,11 +52,29 @@ class Lane:
         return f"lane-{self.index}"
 
 
+Doing: TypeAlias = Literal["idle", "preparing", "loading", "measuring", "draining"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneView:
+    """What a lane does now, for whoever watches."""
+
+    name: str
+    key: str | None  # what it has loaded
+    holder: str | None
+    doing: Doing
+    for_s: float  # for so long
+    state: Mapping[str, Any] | None  # how the trial in it stands, once it sends
+
+
 class LaneBoard:
     """Which lane is whose. A trial that comes back after a crash gets the lane that it held."""
 
-    def __init__(self, lanes: int) -> None:
+    def __init__(self, lanes: int, clock: Callable[[], float] = time.monotonic) -> None:
+        """`clock`: seconds, for how long a lane has been doing what it does."""
         self._lanes = [Lane(index=index) for index in range(lanes)]
+        self._clock = clock
+        self._doing: dict[int, tuple[Doing, float]] = {index: ("idle", clock()) for index in range(lanes)}
         self._loads = 0
         self._broken: dict[str, str] = {}  # lane key → why it can never load
         self._states: dict[str, Mapping[str, Any]] = {}
@@ -69,15 +88,20 @@ class LaneBoard:
         def place(lane: Lane) -> tuple[bool, bool, bool, bool]:
             return lane.holder != trial, lane.key != key, lane.condemned, lane.key is not None
 
-        return self._put(replace(min(free, key=place), holder=trial))
+        lane = min(free, key=place)
+        self._states.pop(trial, None)  # of an attempt before this one
+        self._does(lane.index, "preparing")
+        return self._put(replace(lane, holder=trial))
 
     def loading(self, index: int) -> Lane:
         """The lane is about to load something: what it has is forgotten, a new application name is given."""
         self._loads += 1
+        self._does(index, "loading")
         return self._put(replace(self._lanes[index], app=f"lane-{index}-{self._loads}", key=None, setup=None))
 
     def loaded(self, index: int, key: str, setup: Mapping[str, Any]) -> Lane:
         """The lane has `key` loaded."""
+        self._does(index, "preparing")
         return self._put(replace(self._lanes[index], key=key, setup=setup, condemned=False))
 
     def condemn(self, index: int) -> None:
@@ -89,6 +113,7 @@ class LaneBoard:
         for lane in self._lanes:
             if lane.holder == trial:
                 self._put(replace(lane, holder=None))
+                self._does(lane.index, "idle")
         self._states.pop(trial, None)
 
     def break_key(self, key: str, why: str) -> None:
@@ -100,12 +125,30 @@ class LaneBoard:
         return self._broken.get(key)
 
     def report(self, trial: str, state: Mapping[str, Any]) -> None:
-        """Take note of how a running trial stands."""
-        self._states[trial] = state
+        """Take note of how a running trial stands; one that has no lane any more is over."""
+        for lane in self._lanes:
+            if lane.holder == trial:
+                self._states[trial] = state
+                self._does(lane.index, "measuring" if state["sent"] < state["planned"] else "draining")
 
-    def states(self) -> list[Mapping[str, Any]]:
-        """How the running trials stand."""
-        return list(self._states.values())
+    def view(self) -> list[LaneView]:
+        """What each lane does, and how the trial in it stands."""
+        now_s = self._clock()
+        return [
+            LaneView(
+                name=lane.name,
+                key=lane.key,
+                holder=lane.holder,
+                doing=(done := self._doing[lane.index])[0],
+                for_s=now_s - done[1],
+                state=self._states.get(lane.holder or ""),
+            )
+            for lane in self._lanes
+        ]
+
+    def _does(self, index: int, doing: Doing) -> None:
+        if self._doing[index][0] != doing:
+            self._doing[index] = doing, self._clock()
 
     def _put(self, lane: Lane) -> Lane:
         self._lanes[lane.index] = lane

@@ -183,7 +183,11 @@ def _run_blocks(driver: _Driver) -> None:
     planned, store, board = driver.planned, driver.store, driver.board
     left = _left(planned, store)
     warm = driver.info["measured"].get("warm_lane")
-    with SweepProgress(planned, left, lambda: ray.get(board.states.remote(), timeout=5)) as progress:
+
+    def states() -> list[Mapping[str, Any]]:
+        return [lane.state for lane in ray.get(board.view.remote(), timeout=5) if lane.state]
+
+    with SweepProgress(planned, left, states) as progress:
         for whole in blocks(planned, driver.config.seed, first_lane=warm):
             block = [cell for cell in whole if cell in left]
             if not block:

@@ -94,13 +94,46 @@ def test_a_key_that_can_never_load_is_remembered_with_its_reason():
     assert (board.broken(A), board.broken(B)) == ("no such model", None)
 
 
-def test_the_states_are_those_of_running_trials():
-    board = LaneBoard(2)
+def test_the_view_says_what_each_lane_does_and_for_how_long():
+    now_s = 0.0
+    board = LaneBoard(2, clock=lambda: now_s)
+
+    def first() -> tuple[str, float, object]:
+        view = board.view()[0]
+        return view.doing, view.for_s, view.state
+
+    now_s = 1.0
+    assert first() == ("idle", 1.0, None)
     board.acquire("one", A)
-    board.acquire("two", A)
-    board.report("one", {"sent": 1})
-    board.report("two", {"sent": 5})
-    board.report("one", {"sent": 2})
-    assert sorted(state["sent"] for state in board.states()) == [2, 5]
+    assert first() == ("preparing", 0.0, None)
+    board.loading(0)
+    now_s = 31.0
+    assert first() == ("loading", 30.0, None)
+    board.loaded(0, A, {})
+    now_s = 33.0
+    assert first() == ("preparing", 2.0, None)
+    for sent in (1, 4):
+        board.report("one", {"sent": sent, "planned": 5})
+        now_s += 1
+    assert first() == ("measuring", 2.0, {"sent": 4, "planned": 5})
+    board.report("one", {"sent": 5, "planned": 5})
+    assert first() == ("draining", 0.0, {"sent": 5, "planned": 5})
     board.release("one")
-    assert board.states() == [{"sent": 5}]
+    assert first() == ("idle", 0.0, None)
+    view = board.view()
+    assert [(lane.name, lane.key, lane.holder) for lane in view] == [
+        ("lane-0", A, None),
+        ("lane-1", None, None),
+    ]
+    assert (view[1].doing, view[1].for_s) == ("idle", now_s)
+
+
+def test_what_a_trial_says_after_it_gave_its_lane_back_is_forgotten():
+    board = LaneBoard(1)
+    board.acquire("one", A)
+    board.release("one")
+    board.report("one", {"sent": 5, "planned": 5})
+    board.acquire("two", A)
+    board.report("two", {"sent": 5, "planned": 5})
+    board.acquire("two", A)  # its process was killed: this is its next attempt
+    assert [(lane.holder, lane.doing, lane.state) for lane in board.view()] == [("two", "preparing", None)]
