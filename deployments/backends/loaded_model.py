@@ -1,0 +1,114 @@
+"""A transformers model on its device, for every engine that computes with one: limits, provenance, memory.
+
+All calls belong to the thread that loads it, unless said otherwise: the number of CPU threads is a setting
+of the calling thread.
+"""
+
+import gc
+from typing import Any
+
+import torch
+import transformers
+from transformers import AutoModelForCausalLM, GenerationConfig
+from transformers.utils import logging as transformers_logging
+
+from deployments.backends import resident_memory
+from deployments.backends.backend import Limits, Memory
+from deployments.backends.cpu_threads import cpu_threads
+from deployments.errors import ModelError, OutOfMemory
+from deployments.models import ModelSpec, locate, one_line, pick_dtype, resolve
+
+PAD_ID = 0  # any id: padding is masked
+
+
+class LoadedModel:
+    """Loads at once. `threads`: CPU threads as asked for (see `cpu_threads`). ModelError; OutOfMemory."""
+
+    def __init__(self, spec: ModelSpec, threads: int | None) -> None:
+        self.threads = cpu_threads(threads)
+        torch.set_num_threads(self.threads)
+        transformers_logging.disable_progress_bar()
+        self.device = "cuda" if torch.cuda.is_available() else "cpu"
+        spec, source = resolve(spec), locate(spec)
+        dtype = pick_dtype(self.device) if spec.dtype == "auto" else spec.dtype
+        self.model: Any = _load(spec, source, dtype, self.device)
+        config = self.model.config.get_text_config()
+        self.limits = Limits(vocabulary=config.vocab_size, context_tokens=_context_tokens(config))
+        self.setup: dict[str, Any] = {
+            "model": spec.name,
+            "source": source,
+            "revision": getattr(self.model.config, "_commit_hash", None) or spec.revision,
+            "dtype": dtype,
+            "device": torch.cuda.get_device_name() if self.device == "cuda" else "cpu",
+            "threads": torch.get_num_threads(),
+            "torch": torch.__version__,
+            "transformers": transformers.__version__,
+            "attention": self.model.config._attn_implementation,
+            "context_tokens": self.limits.context_tokens,
+            "vocabulary": self.limits.vocabulary,
+            "weight_bytes": self.model.get_memory_footprint(),
+        }
+        self._resident_since_reset = False
+
+    def synchronise(self) -> None:
+        """Wait for the device; raises what a broken one raises. From any thread."""
+        if self.device == "cuda":
+            torch.cuda.synchronize()
+
+    def reset_memory(self) -> None:
+        """Start a new period for `memory`. From any thread."""
+        if self.device == "cuda":
+            torch.cuda.reset_peak_memory_stats()
+        else:
+            self._resident_since_reset = resident_memory.reset_peak()
+
+    def memory(self) -> Memory:
+        """Peak bytes that PyTorch allocated on the GPU; on a CPU the process's peak resident size."""
+        if self.device == "cuda":
+            return Memory(peak_bytes=torch.cuda.max_memory_allocated(), kind="allocated")
+        peak_bytes = resident_memory.peak_bytes() if self._resident_since_reset else None
+        return Memory(peak_bytes=peak_bytes, kind="resident", detail={"of": "process"})
+
+    def unload(self) -> None:
+        """Give the model's memory back."""
+        self.model = None
+        free_memory(self.device)
+
+
+def is_out_of_memory(exc: BaseException) -> bool:
+    """Whether this is the GPU allocator's error, or the CPU's, which is a plain RuntimeError."""
+    return isinstance(exc, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in str(exc)
+
+
+def free_memory(device: str) -> None:
+    """Collect what nothing refers to any more, and give it back to the device."""
+    gc.collect()
+    if device == "cuda":
+        torch.cuda.empty_cache()
+
+
+def _load(spec: ModelSpec, source: str, dtype: str, device: str) -> Any:
+    try:
+        model = AutoModelForCausalLM.from_pretrained(
+            source,
+            revision=spec.revision or "main",
+            dtype=getattr(torch, dtype),
+            use_safetensors=True,
+            trust_remote_code=spec.trust_remote_code,
+            device_map=device,
+        )
+    except Exception as exc:
+        if is_out_of_memory(exc):  # may be another process that has not ended yet: not permanent
+            raise OutOfMemory(one_line(exc)) from exc
+        raise ModelError(f"model {spec.name} cannot be loaded: {one_line(exc)}") from exc
+    # Replaced as a whole: `generate` fills every None, EOS too, from the one that came with the model.
+    model.generation_config = GenerationConfig(do_sample=False, pad_token_id=PAD_ID, eos_token_id=None)
+    return model.eval()
+
+
+def _context_tokens(config: Any) -> int:
+    names = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
+    found = [tokens for name in names if (tokens := getattr(config, name, None))]
+    if not found:
+        raise ModelError(f"the model's config names no context length ({', '.join(names)})")
+    return int(found[0])
