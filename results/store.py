@@ -14,6 +14,7 @@ The folder may be on a local disk or on any filesystem that pyarrow opens ("s3:/
 import json
 import os
 from collections.abc import Collection, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -64,15 +65,18 @@ class Store:
 
     def begin_attempt(self, cell_id: str) -> Attempt:
         """Begin the next free attempt of this cell; numbers begin at 1 and are never used twice."""
-        number = max(self._attempts().get(cell_id, {0: {}}), default=0) + 1
+        number = max(self._attempts({cell_id}).get(cell_id, {0: {}}), default=0) + 1
         folder = f"{self._path}/cells/{cell_id}/attempt-{number}"
         self._filesystem.create_dir(folder, recursive=True)
         return Attempt(self._filesystem, folder, cell_id, number, sweep=self.read_sweep())
 
-    def done_cells(self) -> dict[str, int]:
-        """Give cell id → the attempt that counts: the lowest that is done and whole."""
+    def done_cells(self, cell_ids: Collection[str] | None = None) -> dict[str, int]:
+        """Give cell id → the attempt that counts: the lowest that is done and whole.
+
+        Of some cells if `cell_ids` says so; no other folder is looked at then.
+        """
         done: dict[str, int] = {}
-        for cell_id, attempts in self._attempts().items():
+        for cell_id, attempts in self._attempts(cell_ids).items():
             for number, sizes in sorted(attempts.items()):
                 if "done.json" in sizes and self._is_whole(cell_id, number, sizes):
                     done[cell_id] = number
@@ -93,9 +97,9 @@ class Store:
                     self._report(f"{path} cannot be read: {_first_line(error)}")
         return failures
 
-    def trials(self) -> list[Trial]:
+    def trials(self, cell_ids: Collection[str] | None = None) -> list[Trial]:
         """Give the trials that count, sorted by cell id."""
-        done = self.done_cells()
+        done = self.done_cells(cell_ids)
         return [Trial.model_validate(self._done[cell, done[cell]]["trial"]) for cell in sorted(done)]
 
     def requests(
@@ -118,9 +122,7 @@ class Store:
         wanted = list(schema.names if columns is None else columns)
         read = [name for name in schema.names if name in {*wanted, *order}]
         tables = []
-        for cell_id, number in sorted(self.done_cells().items()):
-            if cell_ids is not None and cell_id not in cell_ids:
-                continue
+        for cell_id, number in sorted(self.done_cells(cell_ids).items()):
             current: int | None = number
             while current is not None:
                 try:
@@ -128,7 +130,7 @@ class Store:
                     break
                 except StoreError as error:
                     self._put_aside(cell_id, current, str(error))
-                    current = self.done_cells().get(cell_id)
+                    current = self.done_cells({cell_id}).get(cell_id)
         empty = pa.schema([schema.field(name) for name in read]).empty_table()
         table = pa.concat_tables([empty, *tables])
         return table.sort_by([(name, "ascending") for name in order]).select(wanted)
@@ -148,13 +150,12 @@ class Store:
                 raise StoreError(f"{path} is damaged: {_first_line(error)}") from error
         return pa.concat_tables(tables)
 
-    def _attempts(self) -> dict[str, dict[int, dict[str, int]]]:
+    def _attempts(self, cell_ids: Collection[str] | None = None) -> dict[str, dict[int, dict[str, int]]]:
         """List cell id → attempt number → file name → size in bytes."""
         base = f"{self._path}/cells"
+        folders = [base] if cell_ids is None else [f"{base}/{cell_id}" for cell_id in cell_ids]
         found: dict[str, dict[int, dict[str, int]]] = {}
-        for info in self._filesystem.get_file_info(
-            fs.FileSelector(base, allow_not_found=True, recursive=True)
-        ):
+        for info in chain.from_iterable(map(self._files, folders)):
             parts = info.path.removeprefix(base).strip("/").split("/")
             if len(parts) < 2 or not parts[1].removeprefix("attempt-").isdecimal():
                 continue
@@ -162,6 +163,10 @@ class Store:
             if len(parts) == 3 and info.type == fs.FileType.File:
                 attempt[parts[2]] = info.size
         return found
+
+    def _files(self, folder: str) -> list[fs.FileInfo]:
+        selector = fs.FileSelector(folder, allow_not_found=True, recursive=True)
+        return list(self._filesystem.get_file_info(selector))
 
     def _is_whole(self, cell_id: str, number: int, sizes: Mapping[str, int]) -> bool:
         """Whether a done attempt can be used: its document is readable and its part files are there."""

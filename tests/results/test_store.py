@@ -93,6 +93,18 @@ def test_rows_can_be_had_by_cell_and_column(tmp_path: Path, made_sweep: ModuleTy
     assert store.batches(columns=["cell_id", "size"]).to_pydict() == {"cell_id": ["a", "b"], "size": [4, 4]}
 
 
+def test_asked_for_some_cells_it_looks_at_no_other(tmp_path: Path, made_sweep: ModuleType) -> None:
+    for cell_id in ("a", "b"):
+        complete(made_sweep, Store(tmp_path), cell_id)
+    (folder(Store(tmp_path), "b", 1) / "done.json").write_text("{")
+    store = Store(tmp_path)
+    assert store.done_cells({"a", "unknown"}) == {"a": 1}
+    assert [trial.attempt for trial in store.trials({"a"})] == [1]
+    assert store.requests({"a"}).num_rows == 4
+    assert store.begin_attempt("a").number == 2
+    assert store.problems == []
+
+
 def test_a_killed_attempt_is_passed_over_and_its_number_not_used_again(
     tmp_path: Path, made_sweep: ModuleType
 ) -> None:
