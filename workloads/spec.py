@@ -7,17 +7,17 @@ notebook are refused in the same words.
 from abc import abstractmethod
 from typing import Annotated, Literal, Self, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from workloads import lengths
 from workloads.errors import WorkloadError
-from workloads.lengths import LengthLaw
+from workloads.lengths import LONGEST_TOKENS, LengthLaw
+from workloads.strict import Strict
 
-
-class Strict(BaseModel):
-    """Unknown keys, and values of another type, are errors."""
-
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+STEADIEST_CV, BURSTIEST_CV = (
+    0.01,
+    100.0,
+)  # beyond them a trial holds one pattern, or one burst and nothing else
 
 
 class ArrivalSpec(Strict):
@@ -32,6 +32,8 @@ class ArrivalSpec(Strict):
             raise WorkloadError(f"cv must be left out for {self.process} arrivals, got {self.cv}")
         if self.process == "gamma" and (self.cv is None or not 0 < self.cv < float("inf")):
             raise WorkloadError(f"cv must be above 0 and finite for gamma arrivals, got {self.cv}")
+        if self.cv is not None and not STEADIEST_CV <= self.cv <= BURSTIEST_CV:
+            raise WorkloadError(f"cv must be in {STEADIEST_CV:g}..{BURSTIEST_CV:g}, got {self.cv:g}")
         return self
 
 
@@ -81,10 +83,15 @@ class LognormalLengths(Lengths):
     maximum: int
 
     def law(self) -> LengthLaw:
-        """Rounded to whole tokens, then clipped."""
-        return lengths.lognormal(
+        """Rounded to whole tokens, then clipped; WorkloadError if that would clip most of it."""
+        law = lengths.lognormal(
             median=self.median, sigma=self.sigma, minimum=self.minimum, maximum=self.maximum
         )
+        if not self.minimum <= self.median <= self.maximum:
+            raise WorkloadError(
+                f"median must be in minimum..maximum, {self.minimum}..{self.maximum}, got {self.median:g}"
+            )
+        return law
 
 
 class EmpiricalLengths(Lengths):
@@ -136,6 +143,8 @@ class WorkloadSpec(Strict):
             raise WorkloadError(
                 f"max_new_tokens must be at least the top of output_tokens, {top}, got {self.max_new_tokens}"
             )
+        if self.limit_tokens > LONGEST_TOKENS:
+            raise WorkloadError(f"max_new_tokens must be at most {LONGEST_TOKENS}, got {self.max_new_tokens}")
         return self
 
     @property

@@ -4,13 +4,13 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-Milliseconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Milliseconds = Annotated[float, Field(ge=0)]
 
 
 class EngineArgs(BaseModel):
-    """Strict and frozen: an unknown key is an error."""
+    """Strict and frozen: an unknown key, and a number that is not finite, is an error."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 class HuggingFaceArgs(EngineArgs):

@@ -1,0 +1,9 @@
+"""The strictness of everything that a person writes."""
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Strict(BaseModel):
+    """Unknown keys, and values of another type, are errors."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
