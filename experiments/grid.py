@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from deployments.backends.engine_args import EngineArgs
-from deployments.backends.registry import BACKENDS, joinable
+from deployments.backends.registry import BACKENDS
 from deployments.models import ModelSpec
 from experiments.complaints import problems as complaints
 from experiments.complaints import unknown_key, unknown_name
@@ -22,6 +22,7 @@ from experiments.document import Location, Problem, key_path
 from strategies.registry import STRATEGIES, label
 
 SLOTS = "max_num_seqs"  # the engine argument that max_batch_size sets
+PASS_TOKENS = "max_num_batched_tokens"  # each running sequence needs one of them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +96,7 @@ def _engine_args(engines: Mapping[str, Mapping[str, Any]], problems: list[Proble
         except ValidationError as exc:
             problems += complaints(exc, entry.args_type, given, ("backends", name))
             continue
-        if SLOTS in given and not joinable(name, args[name]):
+        if SLOTS in given and not args[name].joinable:
             text = f"belongs to an engine that re-forms its batch; {name} runs one batch at a time"
             problems.append(Problem(("backends", name, SLOTS), text))
     return args
@@ -132,7 +133,7 @@ def _setting(
     strategy: str, knobs: dict[str, Any], backend: str, args: EngineArgs, model: ModelSpec | None
 ) -> Setting:
     engine = args.model_dump(mode="json", exclude_none=True)
-    if SLOTS in type(args).model_fields and joinable(backend, args):
+    if SLOTS in type(args).model_fields and args.joinable:
         engine.setdefault(SLOTS, knobs["max_batch_size"])
     return Setting(
         strategy=strategy,
@@ -151,7 +152,7 @@ def _mismatches(setting: Setting, args: EngineArgs, here: Location) -> list[Prob
     backend, size = setting.backend, setting.max_batch_size
     if BACKENDS[backend].needs_model and setting.model is None:
         return [Problem(("model",), f"is missing, and {backend} needs one; only simulated runs without")]
-    if STRATEGIES[setting.strategy].needs_joinable and not joinable(backend, args):
+    if STRATEGIES[setting.strategy].needs_joinable and not args.joinable:
         text = f"{setting.strategy} needs a backend that lets a request join while others run, got {backend}"
         return [Problem((*here, "backends"), f"{text} (joinable: {_joinable_backends()})")]
     slots = setting.engine.get(SLOTS, size)
@@ -162,11 +163,14 @@ def _mismatches(setting: Setting, args: EngineArgs, here: Location) -> list[Prob
     if slots < size:
         text = f"must be at least max_batch_size {size} of {key_path(here)}, got {slots}"
         return [Problem(where, f"{text}; leave it out and max_batch_size sets it")]
+    if setting.engine.get(PASS_TOKENS, slots) < slots:
+        text = f"must be at least {SLOTS} {slots}, got {setting.engine[PASS_TOKENS]}"
+        return [Problem(("backends", backend, PASS_TOKENS), f"{text}: each sequence needs one in a pass")]
     return []
 
 
 def _joinable_backends() -> str:
-    always = [name for name, entry in BACKENDS.items() if joinable(name, entry.args_type())]
+    always = [name for name, entry in BACKENDS.items() if entry.args_type().joinable]
     return ", ".join([*always, "simulated with engine: iteration"])
 
 

@@ -3,6 +3,7 @@
 All stamps are seconds of `time.monotonic` in the backend's process (vLLM stamps with that clock).
 """
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
@@ -136,3 +137,14 @@ def invalid(work: Work, limits: Limits) -> str | None:
     if total > limits.context_tokens:
         return f"prompt + output must be at most {limits.context_tokens} tokens, got {total}"
     return None
+
+
+def refused(work: Work, reason: str) -> Output:
+    """The end of a request that `invalid` kept from the engine."""
+    return Output(
+        request_id=work.request_id,
+        status="failed",
+        returned_s=time.monotonic(),
+        error=reason,
+        cause="invalid-request",
+    )

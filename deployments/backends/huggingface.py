@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from deployments.backends.backend import EngineStep, Limits, Memory, Output, Work, invalid
+from deployments.backends.backend import EngineStep, Limits, Memory, Output, Work, invalid, refused
 from deployments.backends.engine_args import HuggingFaceArgs
 from deployments.backends.open_runs import OpenRuns
 from deployments.errors import BackendError, EngineDead, OutOfMemory
@@ -62,7 +62,7 @@ class HuggingFace:
             loop = asyncio.get_running_loop()
             rows = iter(await loop.run_in_executor(self._worker, _run, engine, valid, cut) if valid else ())
             for work, reason in zip(batch, reasons, strict=True):
-                done(next(rows) if reason is None else _refused(work, reason))
+                done(next(rows) if reason is None else refused(work, reason))
 
     async def abort(self) -> None:
         """Stop at the next step and wait until the batch has been delivered as far as it came."""
@@ -144,14 +144,4 @@ def _row(work: Work, row: int, generated: "Generated") -> Output:
         token_s=token_s,
         output_ids=tuple(generated.ids[row][:length]),
         returned_s=generated.ended_s,
-    )
-
-
-def _refused(work: Work, reason: str) -> Output:
-    return Output(
-        request_id=work.request_id,
-        status="failed",
-        returned_s=time.monotonic(),
-        error=reason,
-        cause="invalid-request",
     )

@@ -6,7 +6,13 @@ from importlib import import_module
 from typing import Any
 
 from deployments.backends.backend import Backend
-from deployments.backends.engine_args import EngineArgs, HuggingFaceArgs, SimulatedArgs, VllmArgs
+from deployments.backends.engine_args import (
+    EngineArgs,
+    HuggingFaceArgs,
+    HuggingFaceContinuousArgs,
+    SimulatedArgs,
+    VllmArgs,
+)
 from deployments.models import ModelSpec
 
 
@@ -21,16 +27,12 @@ class Entry:
 
 BACKENDS: dict[str, Entry] = {
     "huggingface": Entry("deployments.backends.huggingface:HuggingFace", HuggingFaceArgs),
+    "huggingface-continuous": Entry(
+        "deployments.backends.huggingface_continuous:HuggingFaceContinuous", HuggingFaceContinuousArgs
+    ),
     "vllm": Entry("deployments.backends.vllm:Vllm", VllmArgs),
     "simulated": Entry("deployments.backends.simulated:Simulated", SimulatedArgs, needs_model=False),
 }
-
-
-def joinable(name: str, args: EngineArgs) -> bool:
-    """Whether a request may join while others run, known without importing the engine."""
-    if isinstance(args, SimulatedArgs):
-        return args.engine == "iteration"
-    return name == "vllm"
 
 
 def create(name: str, model: ModelSpec | None, args: Mapping[str, Any]) -> Backend:

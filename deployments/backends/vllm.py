@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from deployments.backends.backend import EngineStep, Limits, Memory, Output, Status, Work, invalid
+from deployments.backends.backend import EngineStep, Limits, Memory, Output, Status, Work, invalid, refused
 from deployments.backends.blocking_call import BlockingCall
 from deployments.backends.child_processes import ChildProcesses
 from deployments.backends.engine_args import VllmArgs
@@ -149,7 +149,7 @@ class Vllm:
 
     async def _deliver(self, engine: Engine, work: Work, done: Callable[[Output], None]) -> None:
         if reason := invalid(work, engine.limits):
-            done(_output(work, None, "failed", "invalid-request", reason))
+            done(refused(work, reason))
         else:
             done(await self._generate(engine.llm, work))
 

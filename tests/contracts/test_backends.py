@@ -18,7 +18,7 @@ import pytest
 import pytest_asyncio
 
 from deployments.backends.backend import Backend, Output, Work
-from deployments.backends.registry import BACKENDS, create, joinable
+from deployments.backends.registry import BACKENDS, create
 from deployments.errors import EngineDead, ModelError
 from deployments.models import ModelSpec
 
@@ -46,6 +46,9 @@ CASES = {
     "simulated-lockstep": Case("simulated", {"engine": "lockstep", **SHORT_STEPS}),
     "simulated-iteration": Case("simulated", {"engine": "iteration", "max_num_seqs": 4, **SHORT_STEPS}),
     "huggingface": Case("huggingface", {"threads": 1}, (pytest.mark.model,)),
+    "huggingface-continuous": Case(
+        "huggingface-continuous", {"threads": 1, "max_num_seqs": 8}, (pytest.mark.model,)
+    ),
     "vllm": Case("vllm", {"threads": 1, "max_num_seqs": 8}, (pytest.mark.vllm, VLLM_WARNS)),
 }
 EVERY_CASE = [pytest.param(case, id=name, marks=case.marks) for name, case in CASES.items()]
@@ -299,7 +302,7 @@ async def test_a_model_without_weights_is_a_permanent_error(case: Case, tmp_path
 @pytest.mark.parametrize("case", EVERY_CASE)
 async def test_joinable_is_known_without_the_engine(case: Case, tmp_path: Path) -> None:
     args = BACKENDS[case.backend].args_type.model_validate(dict(case.args))
-    assert case.create(tmp_path).joinable is joinable(case.backend, args)
+    assert case.create(tmp_path).joinable is args.joinable
 
 
 def alive() -> set[Any]:
