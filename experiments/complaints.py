@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from experiments.document import Location, Problem
+from experiments.document import Location, Problem, shown
 
 UNITS = {"_ms": "in milliseconds", "_s": "in seconds", "_tokens": "of tokens", "_gib": "in GiB"}
 TYPES = {
@@ -21,6 +21,11 @@ TYPES = {
     "Input should be an object": "must be a mapping",
     "Field required": "is missing",
 }
+BOUNDS = {"greater than or equal to": "at least", "less than or equal to": "at most", "greater than": "above"}
+PATTERNS = {
+    "^[a-z0-9][a-z0-9_.-]*$": "must be lower-case letters, digits, and _ . - after the first of them",
+}
+NUMBER_TYPES = ("int_type", "float_type", "int_from_float", "int_parsing", "float_parsing")
 
 
 def problems(exc: ValidationError, model: type[BaseModel], values: Any, base: Location = ()) -> list[Problem]:
@@ -35,11 +40,30 @@ def problems(exc: ValidationError, model: type[BaseModel], values: Any, base: Lo
             if (meant := nearest(str(location[-1]), allowed)) is not None:
                 unknown[(*location[:-1], meant)] = str(location[-1])
     found += [
-        Problem((*base, *location), _text(error, location))
+        Problem((*base, *place), text)
         for error, location in errors
         if error["type"] != "extra_forbidden" and location not in unknown and not _is_echo(error, errors)
+        for place, text in [_placed(error, location, values)]
     ]
     return list(dict.fromkeys(found))
+
+
+def _placed(error: Mapping[str, Any], location: Location, values: Any) -> tuple[Location, str]:
+    """Where a complaint belongs more exactly than pydantic says, and its text."""
+    text = _text(error, location)
+    if error["type"] == "missing":
+        above = _at(values, location[:-1])
+        keys = above if isinstance(above, dict) else {}
+        typos = [key for key in keys if nearest(key, [str(location[-1])])]
+        return (
+            ((*location[:-1], typos[0]), f"unknown key (did you mean {location[-1]}?)")
+            if typos
+            else (location, text)
+        )
+    if error["type"] == "value_error":  # of a law or a mapping: it begins with the key that it is about
+        key, _, rest = text.partition(" ")
+        return (*location, key), rest.replace("got None", "got nothing")
+    return location, text
 
 
 def unknown_key(key: str, allowed: Iterable[str]) -> str:
@@ -55,17 +79,26 @@ def unknown_name(given: object, allowed: Iterable[str]) -> str:
     allowed = list(allowed)
     meant = nearest(str(given), allowed)
     hint = f" (did you mean {meant}?)" if meant else ""
-    return f"must be one of {', '.join(allowed)}, got {given!r}{hint}"
+    return f"must be one of {', '.join(allowed)}, got {shown(given)}{hint}"
 
 
 def nearest(given: str, allowed: Iterable[str]) -> str | None:
     """The allowed word that `given` was probably meant to be."""
     allowed = list(allowed)
-    close = difflib.get_close_matches(given.lower(), allowed, n=1, cutoff=0.65)
+    words = _words(given)
+    holding = [word for word in allowed if words and words <= _words(word)]
+    if len(holding) == 1:
+        return holding[0]
+    close = difflib.get_close_matches(given.lower(), holding or allowed, n=1, cutoff=0.65)
     if close:
         return close[0]
     containing = [word for word in allowed if len(given) > 2 and given.lower() in word]
     return containing[0] if len(containing) == 1 else None
+
+
+def _words(name: str) -> set[str]:
+    """`arrival`, `rate` of arrival_rates."""
+    return {word.removesuffix("s") for word in re.split(r"[_\W]+", name.lower()) if len(word) > 2}
 
 
 def _text(error: Mapping[str, Any], location: Location) -> str:
@@ -80,16 +113,29 @@ def _text(error: Mapping[str, Any], location: Location) -> str:
         names = [part.strip("'") for part in error["ctx"]["expected_tags"].split(", ")]
         return f"{key} {unknown_name(error['ctx']['tag'], names)}"
     if error["type"] == "union_tag_not_found":
-        return f"must say {error['ctx']['discriminator'].strip(chr(39))}, got {given!r}"
+        return f"must say {error['ctx']['discriminator'].strip(chr(39))}, got {shown(given)}"
     if error["type"] == "too_short":
-        return f"must have at least {error['ctx']['min_length']} value, got {given!r}"
+        return f"must have at least {error['ctx']['min_length']} value, got {shown(given)}"
     message: str = error["msg"]
     if error["type"] == "value_error":
         return message.removeprefix("Value error, ")
     text = TYPES.get(message, re.sub(r"^\w+ should", "must", message))
-    if error["type"] in ("int_type", "float_type", "int_from_float", "int_parsing", "float_parsing"):
+    text = re.sub("|".join(BOUNDS), lambda found: BOUNDS[found.group()], text)
+    if error["type"] == "string_pattern_mismatch":
+        text = PATTERNS.get(error["ctx"]["pattern"], text)
+    if error["type"] in NUMBER_TYPES:
         text = f"{TYPES.get(message, 'must be a whole number')}{_unit(location)}"
-    return f"{text}, got {given!r}"
+    return f"{text}, got {shown(given)}{_quotes(error)}"
+
+
+def _quotes(error: Mapping[str, Any]) -> str:
+    """A hint where quotes alone make a value wrong."""
+    given = error["input"]
+    if error["type"] == "string_type" and isinstance(given, bool | int | float):
+        return " (quote it)"
+    if error["type"] in NUMBER_TYPES and isinstance(given, str) and re.fullmatch(r"[-+]?\d+(\.\d+)?", given):
+        return " (without quotes)"
+    return ""
 
 
 def _unit(location: Location) -> str:
@@ -115,6 +161,12 @@ def _is_echo(error: Mapping[str, Any], errors: Iterable[tuple[Mapping[str, Any],
     place = error["loc"]
     below = (other["loc"][: len(place)] == place and len(other["loc"]) > len(place) for other, _ in errors)
     return error["type"] == "too_short" and any(below)
+
+
+def _at(values: Any, location: Location) -> Any:
+    for part in location:
+        values = values[part] if _holds(values, part) else None
+    return values
 
 
 def _holds(values: Any, part: str | int) -> bool:

@@ -11,7 +11,7 @@ class Knobs(BaseModel):
 
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
 
-    max_batch_size: int = Field(ge=1)
+    max_batch_size: int = Field(ge=1, le=65_536)  # far beyond the slots of any engine: above is a slip
 
     def label_parts(self) -> list[str]:
         """The settings as a person reads them, the most telling first."""

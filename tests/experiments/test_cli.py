@@ -95,7 +95,7 @@ def test_the_config_in_the_example_exists():
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"repeats": 0}, "repeats: must be greater than or equal to 1, got 0"),
+        ({"repeats": 0}, "repeats: must be at least 1, got 0"),
         ({"repeat": 3}, "repeat"),
         ({"workload": ...}, "workload: is missing"),
     ],
@@ -277,12 +277,12 @@ def test_fresh_keeps_the_earlier_run_beside(
 def test_a_warning_of_the_config_is_told_before_it_runs(
     here: Path, config_file: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ):
-    path = config_file(arrival_rate=[0.01], duration_s=20)
+    path = config_file(arrival_rate=[0.1], duration_s=20)
     resumable(here, path)
     ended = Outcome(root="", page="page.html", planned=1, done=1, ran=1)
     monkeypatch.setattr(experiments.sweep, "run_sweep", lambda *_: ended)
     result = batchyard("sweep", path, "--results", here)
     assert result.exit_code == 0, result.output
     assert any(
-        line.startswith(f"warning: {path}: max_batch_size 4: never") for line in result.stderr.splitlines()
+        line.startswith(f"warning: {path}: strategies[0].max_batch_size: 4 is never") for line in result.stderr.splitlines()
     )

@@ -1,0 +1,145 @@
+"""What one key of a config cannot know of another: problems, for which it is refused, and warnings."""
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from deployments.backends.registry import BACKENDS
+from deployments.models import PRESETS
+from experiments.complaints import nearest
+from experiments.document import Location, Problem, key_path
+
+if TYPE_CHECKING:
+    from experiments.config import SweepConfig
+
+CONTEXT = ("max_model_len", "context_tokens")  # engine arguments that bound prompt + output
+LONGEST_S = 604_800.0  # a week
+MOST_REQUESTS = 10_000_000  # of a trial: beyond it a rate or a duration has a slip of its unit
+
+
+def problems(config: "SweepConfig") -> list[Problem]:
+    """What is wrong whatever the settings are."""
+    return [*_model_problems(config), *_rate_problems(config), *_load_problems(config)]
+
+
+def problems_of_settings(config: "SweepConfig") -> list[Problem]:
+    """What is wrong with settings that are themselves in order."""
+    return [*_context_problems(config), *_prompt_problems(config)]
+
+
+def warnings(config: "SweepConfig") -> list[str]:
+    """What can run but will not show what it was meant to show."""
+    return [*_unused(config), *_unfilled(config), *_unequal(config)]
+
+
+def _model_problems(config: "SweepConfig") -> list[Problem]:
+    """A name that is nearly a preset is a slip; any other may be a hub id or a folder."""
+    if config.model is None or config.model.name in PRESETS:
+        return []
+    name = config.model.name
+    meant = nearest(name, PRESETS)
+    if meant is None or "/" in name or Path(name).is_dir():
+        return []
+    presets = ", ".join(PRESETS)
+    text = (
+        f"must be a preset ({presets}), a Hugging Face id or a folder, got {name!r} (did you mean {meant}?)"
+    )
+    return [Problem(("model",), text)]
+
+
+def _rate_problems(config: "SweepConfig") -> list[Problem]:
+    found = []
+    rates = config.arrival_rate or ()
+    if twice := sorted({rate for rate in rates if rates.count(rate) > 1}):
+        found.append(Problem(("arrival_rate",), f"each rate may be given once, got {twice[0]:g} twice"))
+    if config.duration_s is not None and "minimum_duration_s" in config.model_fields_set:
+        text = f"belongs to duration_s: auto, got duration_s {config.duration_s:g}"
+        found.append(Problem(("minimum_duration_s",), text))
+    return found
+
+
+def _load_problems(config: "SweepConfig") -> list[Problem]:
+    """Rates at which a trial would have no request, or more than could be held."""
+    written = config.as_written.get("arrival_rate")
+    duration_s = config.duration_s
+    lowest = 1 / (duration_s or LONGEST_S)
+    highest = MOST_REQUESTS / (duration_s or config.minimum_duration_s)
+    span = f"duration_s {duration_s:g}" if duration_s else "a week"
+    found = []
+    for index, rate in enumerate(config.arrival_rate or ()):
+        where: Location = ("arrival_rate", index) if isinstance(written, list) else ("arrival_rate",)
+        if rate < lowest:
+            text = f"must be at least {lowest:.3g} requests/s, 1 request in {span}, got {rate:g}"
+            found.append(Problem(where, text))
+        if rate > highest:
+            text = f"must be at most {highest:.3g} requests/s, {MOST_REQUESTS} requests a trial, got {rate:g}"
+            found.append(Problem(where, text))
+    return found
+
+
+def _context_problems(config: "SweepConfig") -> list[Problem]:
+    """An engine's context that the longest prompt and output do not fit in."""
+    prompt = config.workload.prompts.tokens.law().maximum
+    output = config.workload.limit_tokens
+    found = []
+    for setting in config.settings:
+        for key in CONTEXT:
+            context = setting.engine.get(key, math.inf)
+            if context >= prompt + output:
+                continue
+            where: Location = ("backends", setting.backend, key)
+            if key in config.backends.get(setting.backend, {}):
+                text = f"must be at least {prompt} prompt + {output} output tokens, got {context}"
+                found.append(Problem(where, text))
+            else:
+                text = f"must fit {key_path(where)}, {context}, got {prompt} prompt + {output} output tokens"
+                found.append(Problem(("workload",), text))
+    return list(dict.fromkeys(found))
+
+
+def _prompt_problems(config: "SweepConfig") -> list[Problem]:
+    """Prompts that could not be made after a model has been loaded and timed for minutes."""
+    prompts, here = config.workload.prompts, ("workload", "prompts")
+    if prompts.path is not None and not Path(prompts.path).is_file():
+        return [Problem((*here, "path"), f"must be a chat file that can be read, got {prompts.path!r}")]
+    untold = sorted({s.backend for s in config.settings if not BACKENDS[s.backend].needs_model})
+    if prompts.source == "random" or not untold:
+        return []
+    text = f"must be random for {untold[0]}, which has no tokenizer, got {prompts.source!r}"
+    return [Problem((*here, "source"), text)]
+
+
+def _unused(config: "SweepConfig") -> list[str]:
+    used = {setting.backend for setting in config.settings}
+    found = [f"backends.{name}: no strategy runs on it" for name in config.backends if name not in used]
+    if config.model is not None and not any(BACKENDS[name].needs_model for name in used):
+        found.append(f"model: {config.model.name} is not loaded: {', '.join(sorted(used))} needs no model")
+    return found
+
+
+def _unfilled(config: "SweepConfig") -> list[str]:
+    """Batch sizes that fewer requests than one batch are expected for."""
+    if config.arrival_rate is None or config.duration_s is None:
+        return []
+    found = []
+    for index, entry in enumerate(config.strategies):
+        sizes = (entry.model_extra or {})["max_batch_size"]
+        rates = config.arrival_rate if entry.strategy == "naive" else [max(config.arrival_rate)]
+        for size in sizes if isinstance(sizes, list) else [sizes]:
+            low = max((rate for rate in rates if rate * config.duration_s < size), default=None)
+            if low is None:
+                continue
+            expected = low * config.duration_s
+            text = f"{size} is never filled at {low:g} requests/s, which are {expected:g} requests in {config.duration_s:g} s"
+            flushed = ": naive would only flush what it has" if entry.strategy == "naive" else ""
+            found.append(f"{key_path(('strategies', index, 'max_batch_size'))}: {text}{flushed}")
+    return found
+
+
+def _unequal(config: "SweepConfig") -> list[str]:
+    """Engines with unlike CPU threads: what they differ in is then not the engine alone."""
+    threads = {s.backend: s.engine.get("threads") for s in config.settings if s.model is not None}
+    if len(set(threads.values())) < 2:
+        return []
+    said = ", ".join(f"{name} {count or 'its default'}" for name, count in sorted(threads.items()))
+    return [f"backends: unequal threads ({said}): a comparison of engines compares these too"]
