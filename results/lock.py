@@ -11,12 +11,36 @@ import json
 import os
 import socket
 import subprocess
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from results.errors import StoreError
+
+_HOLDER = ("pid", "host", "since", "process_started")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Driver:
+    """Who holds a sweep. `alive` is None where that cannot be known from here: it runs on another host."""
+
+    pid: int
+    host: str
+    since: str  # ISO 8601, UTC
+    alive: bool | None
+
+
+def driver(store_root: str | os.PathLike[str]) -> Driver | None:
+    """The driver that the lock of a sweep names, alive or not; None if there is no lock that names one."""
+    try:
+        holder = dict(json.loads((Path(store_root) / "driver.lock").read_text()))
+        pid, host, since, started = (holder[key] for key in _HOLDER)
+        alive = process_started(int(pid)) == started if host == socket.gethostname() else None
+        return Driver(pid=int(pid), host=str(host), since=str(since), alive=alive)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 class SweepLock:
@@ -75,7 +99,7 @@ def _refuse_or_explain(text: str, path: Path) -> str:
     """Explain why the holder is gone; StoreError if it is not."""
     try:
         holder = dict(json.loads(text))
-        pid, host, since, started = (holder[key] for key in ("pid", "host", "since", "process_started"))
+        pid, host, since, started = (holder[key] for key in _HOLDER)
     except (ValueError, KeyError, TypeError):
         raise StoreError(f"{path} names no driver; delete it if no other driver runs") from None
     who = f"process {pid} on {host} (since {since})"

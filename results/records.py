@@ -1,81 +1,138 @@
-"""The rows: one per request, one per batch or engine step, one document per trial.
+"""The rows: one per request, one per batch or engine step, one document per trial; what each column means.
 
 Every request and batch row repeats its cell's settings, so that any plot can be made from one flat table.
 Times are seconds from trial start (the first moment of the measured period) on the client's clock;
-a value that is unknown or does not exist is null, never 0.
+a value that is unknown or does not exist is null, never 0. `docs/SCHEMA.md` is made from this.
 """
 
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict
 
 SCHEMA_VERSION = 1
 
+Unit: TypeAlias = Literal["s", "ms", "requests/s", "tokens/s", "tokens", "requests", "bytes", "ratio"]
+
+
+def column(
+    name: str, kind: pa.DataType, description: str, *, unit: Unit | None = None, nullable: bool = True
+) -> pa.Field:
+    """A column that says what it is: `description` and `unit` are its metadata, in every part file too."""
+    says = {"description": description} | ({"unit": unit} if unit else {})
+    return pa.field(name, kind, nullable=nullable, metadata=says)
+
+
+def always(name: str, kind: pa.DataType, description: str, *, unit: Unit | None = None) -> pa.Field:
+    """A column that has a value in every row."""
+    return column(name, kind, description, unit=unit, nullable=False)
+
+
+SWEEP = always("sweep", pa.string(), "Name of the sweep's folder: its name and the hash of its config.")
+
 SETTINGS: list[pa.Field] = [
-    pa.field("cell_id", pa.string(), nullable=False),
-    pa.field("attempt", pa.int32(), nullable=False),
-    pa.field("strategy", pa.string(), nullable=False),
-    pa.field("setting", pa.string(), nullable=False),  # strategy and knobs as text: "dynamic · 8 · 200 ms"
-    pa.field("max_batch_size", pa.int32()),
-    pa.field("max_wait_ms", pa.float64()),
-    pa.field("timer", pa.string()),
-    pa.field("backend", pa.string(), nullable=False),
-    pa.field("model", pa.string(), nullable=False),
-    pa.field("device", pa.string(), nullable=False),
-    pa.field("rate", pa.float64(), nullable=False),  # planned arrivals per second
-    pa.field("seed", pa.int64(), nullable=False),
-    pa.field("repeat", pa.int32(), nullable=False),
+    always("cell_id", pa.string(), "The cell: a hash of everything that was resolved for it."),
+    always("attempt", pa.int32(), "Which attempt to run the cell this is, from 1."),
+    always("strategy", pa.string(), "naive, dynamic, continuous, or one that was added."),
+    always("setting", pa.string(), "Strategy and knobs as text: dynamic · 8 · 200 ms."),
+    column("max_batch_size", pa.int32(), "naive's N, dynamic's cap, continuous' slots.", unit="requests"),
+    column("max_wait_ms", pa.float64(), "How long dynamic lets the oldest request wait.", unit="ms"),
+    column("timer", pa.string(), "From when that wait counts: arrival, or idle (of the engine)."),
+    always("backend", pa.string(), "What ran the requests."),
+    always("model", pa.string(), "Hugging Face id, folder or preset; none on a backend without one."),
+    always("device", pa.string(), "The GPU's name, or cpu; none where nothing is computed."),
+    always("rate", pa.float64(), "Planned arrivals.", unit="requests/s"),
+    always("seed", pa.int64(), "Of the sweep; with `repeat` it seeds the workload."),
+    always("repeat", pa.int32(), "From 0. Cells of one rate and repeat were sent the same requests."),
 ]
 
 REQUESTS = pa.schema(
     [
         *SETTINGS,
-        pa.field("request_id", pa.string(), nullable=False),  # cell id and index: the same in every attempt
-        pa.field("index", pa.int32(), nullable=False),
-        pa.field("status", pa.string(), nullable=False),  # finished | failed | unfinished | rejected
-        pa.field("error", pa.string()),
-        pa.field("cause", pa.string()),
-        pa.field("prompt_tokens", pa.int32(), nullable=False),
-        pa.field("target_output_tokens", pa.int32(), nullable=False),
-        pa.field("output_tokens", pa.int32(), nullable=False),
-        pa.field("planned_s", pa.float64(), nullable=False),
-        pa.field("sent_s", pa.float64()),
-        pa.field("arrived_s", pa.float64()),
-        pa.field("scheduled_s", pa.float64()),
-        pa.field("first_token_s", pa.float64()),
-        pa.field("last_token_s", pa.float64()),
-        pa.field("returned_s", pa.float64()),
-        pa.field("received_s", pa.float64()),
-        pa.field("batch_id", pa.int32()),
-        pa.field("preemptions", pa.int32()),
-        pa.field("token_s", pa.list_(pa.float64())),
-        pa.field("output_hash", pa.string()),  # of the output ids
+        always("request_id", pa.string(), "Cell id and index: the same in every attempt."),
+        always("index", pa.int32(), "Place in the workload; a request's twin in other cells has the same."),
+        always("status", pa.string(), "finished, failed, unfinished (cut off at the drain limit), rejected."),
+        column("error", pa.string(), "What went wrong, in one line; null if nothing did."),
+        column("cause", pa.string(), "The class of that error."),
+        always("prompt_tokens", pa.int32(), "Length of the prompt.", unit="tokens"),
+        always("target_output_tokens", pa.int32(), "Output length that was asked for.", unit="tokens"),
+        always("output_tokens", pa.int32(), "Output tokens that were made.", unit="tokens"),
+        always("planned_s", pa.float64(), "When it was to arrive; latencies count from here.", unit="s"),
+        column("sent_s", pa.float64(), "When the client sent it.", unit="s"),
+        column("arrived_s", pa.float64(), "When the replica had it.", unit="s"),
+        column("scheduled_s", pa.float64(), "When the engine began it.", unit="s"),
+        column("first_token_s", pa.float64(), "When its first token was made.", unit="s"),
+        column("last_token_s", pa.float64(), "When its last token was made.", unit="s"),
+        column(
+            "returned_s", pa.float64(), "When its caller could have it: at batch end if lockstep.", unit="s"
+        ),
+        column("received_s", pa.float64(), "When the client had the reply.", unit="s"),
+        column("batch_id", pa.int32(), "The batch (kind batch) that it was released in."),
+        column(
+            "preemptions", pa.int32(), "How often the engine put it off; null if the engine does not say."
+        ),
+        column("token_s", pa.list_(pa.float64()), "When each token was made.", unit="s"),
+        column("output_hash", pa.string(), "Of the output's token ids: equal hashes, equal outputs."),
     ]
 )
+
+# What results/metrics.py computes of a request row when it is read; not stored.
+METRICS: list[pa.Field] = [
+    column("queue_wait_s", pa.float64(), "Wait for the engine: scheduled − planned.", unit="s"),
+    column("ttft_s", pa.float64(), "Time to first token: first_token − planned.", unit="s"),
+    column(
+        "tpot_s",
+        pa.float64(),
+        "Time per output token: (last_token − first_token) ÷ (output_tokens − 1); null below 2 tokens.",
+        unit="s",
+    ),
+    column("e2e_s", pa.float64(), "End to end: last_token − planned.", unit="s"),
+    column("held_s", pa.float64(), "Finished but kept by its batch: returned − last_token.", unit="s"),
+    column("delivered_s", pa.float64(), "What the caller waited: returned − planned.", unit="s"),
+    column("dispatch_lag_s", pa.float64(), "How late the client sent it: sent − planned.", unit="s"),
+    column("transport_s", pa.float64(), "On the way: (received − sent) − (returned − arrived).", unit="s"),
+    column("itl_max_s", pa.float64(), "The largest gap between its consecutive tokens.", unit="s"),
+    column("itl_p99_s", pa.float64(), "The 99th percentile of those gaps.", unit="s"),
+]
 
 BATCHES = pa.schema(
     [
         *SETTINGS,
-        pa.field(
-            "kind", pa.string(), nullable=False
-        ),  # "batch" = released together; "step" = one engine step
-        pa.field("batch_id", pa.int32(), nullable=False),
-        pa.field("size", pa.int32(), nullable=False),  # requests released, or resident in the step
-        pa.field("trigger", pa.string()),  # size | age | memory | flush | join; null for a step
-        pa.field("cap", pa.int32()),
-        pa.field("longest_prompt_tokens", pa.int32()),
-        pa.field("prompt_tokens", pa.int32()),  # of a step: tokens prefilled in it
-        pa.field("longest_output_tokens", pa.int32()),
-        pa.field("output_tokens", pa.int32()),
-        pa.field("padding_waste", pa.float64()),  # 1 − Σp ÷ (B·P_max); null where nothing is padded
-        pa.field("lockstep_waste", pa.float64()),  # 1 − Σo ÷ (B·max o); null where rows leave early
-        pa.field("waiting", pa.int32()),  # requests left waiting
-        pa.field("launched_s", pa.float64()),
-        pa.field("ended_s", pa.float64()),
-        pa.field("out_of_memory", pa.bool_()),
-        pa.field("kv_use", pa.float64()),
-        pa.field("preemptions", pa.int32()),
+        always("kind", pa.string(), "batch: requests released together; step: one step of the engine."),
+        always("batch_id", pa.int32(), "Place among the trial's batches, or among its steps, from 0."),
+        always("size", pa.int32(), "Requests released, or resident in the step.", unit="requests"),
+        column(
+            "trigger", pa.string(), "Why it was released: size, age, memory, flush, join; null for a step."
+        ),
+        column("cap", pa.int32(), "The largest batch that was allowed then.", unit="requests"),
+        column("longest_prompt_tokens", pa.int32(), "The longest prompt of the batch.", unit="tokens"),
+        column("prompt_tokens", pa.int32(), "Of all prompts; of a step: prefilled in it.", unit="tokens"),
+        column("longest_output_tokens", pa.int32(), "The longest output of the batch.", unit="tokens"),
+        column("output_tokens", pa.int32(), "Of all outputs; of a step: made in it.", unit="tokens"),
+        column(
+            "padding_waste", pa.float64(), "1 − Σp ÷ (B·P_max); null where nothing is padded.", unit="ratio"
+        ),
+        column(
+            "lockstep_waste", pa.float64(), "1 − Σo ÷ (B·max o); null where rows leave early.", unit="ratio"
+        ),
+        column("waiting", pa.int32(), "Requests left waiting.", unit="requests"),
+        column("launched_s", pa.float64(), "When it was released; null for a step.", unit="s"),
+        column("ended_s", pa.float64(), "When its last row, or the step, ended.", unit="s"),
+        column("out_of_memory", pa.bool_(), "Whether it ran out of memory: its requests ran again."),
+        column("kv_use", pa.float64(), "Share of the KV cache in use; null if not reported.", unit="ratio"),
+        column("preemptions", pa.int32(), "Requests that the engine put off in the step.", unit="requests"),
+    ]
+)
+
+
+FAILURES = pa.schema(
+    [
+        always("cell_id", pa.string(), "The cell: a hash of everything that was resolved for it."),
+        always("attempt", pa.int32(), "Which attempt to run the cell failed, from 1."),
+        always("cause", pa.string(), "The class of the error."),
+        always("error", pa.string(), "What went wrong, in one line."),
+        always("permanent", pa.bool_(), "Whether it was not tried again, because it would end the same way."),
+        always("failed_at", pa.string(), "When it failed: ISO 8601, UTC."),
     ]
 )
 

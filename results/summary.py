@@ -21,8 +21,8 @@ def find(store: Store) -> Findings:
 
     Depends on the rows alone, not on how they were split into files or in which order they are read.
     """
-    trials, requests, batches = _read(store)
-    summaries = _summaries(trials, requests, batches)
+    trials, requests, batches = what_counts(store)
+    summaries = summarise_all(trials, requests, batches)
     cells = _cells(summaries)
     found_changes, found_splits = changes(cells), splits(cells)
     sweep = store.read_sweep() or {}
@@ -39,14 +39,14 @@ def find(store: Store) -> Findings:
     )
 
 
-def _read(store: Store) -> tuple[list[Trial], dict[str, pa.Table], dict[str, pa.Table]]:
-    """Read until nothing more is set aside, so that trials, requests and batches are of the same attempts."""
+def what_counts(store: Store) -> tuple[list[Trial], pa.Table, pa.Table]:
+    """Trials, request rows and batch rows of the same attempts: read until nothing more is set aside."""
     while True:
         before = len(store.problems)
         requests, batches = store.requests(), store.batches()
         trials = store.trials()
         if len(store.problems) == before:
-            return trials, _by_cell(requests), _by_cell(batches)
+            return trials, requests, batches
 
 
 def _by_cell(table: pa.Table) -> dict[str, pa.Table]:
@@ -59,10 +59,10 @@ def _by_cell(table: pa.Table) -> dict[str, pa.Table]:
     return found
 
 
-def _summaries(
-    trials: list[Trial], requests: Mapping[str, pa.Table], batches: Mapping[str, pa.Table]
-) -> list[TrialSummary]:
-    measured = {trial.cell_id: with_metrics(requests[trial.cell_id]) for trial in trials}
+def summarise_all(trials: list[Trial], requests: pa.Table, batches: pa.Table) -> list[TrialSummary]:
+    """Every trial in numbers, in the order given; the tables are sorted by cell id."""
+    requests_of, batches_of = _by_cell(requests), _by_cell(batches)
+    measured = {trial.cell_id: with_metrics(requests_of[trial.cell_id]) for trial in trials}
     starts: dict[tuple[float, int], list[float]] = defaultdict(list)
     for trial in trials:
         starts[trial.rate, trial.repeat].append(steady_start(measured[trial.cell_id]))
@@ -70,7 +70,7 @@ def _summaries(
         summarise(
             trial,
             measured[trial.cell_id],
-            batches.get(trial.cell_id, BATCHES.empty_table()),
+            batches_of.get(trial.cell_id, BATCHES.empty_table()),
             common_start(starts[trial.rate, trial.repeat]),
         )
         for trial in trials

@@ -1,0 +1,92 @@
+"""One file of the attempts that count: CSV or Parquet, a group of cells at a time so that memory stays small.
+
+CSV has no nulls and no lists: a null is an empty field (an empty text is ""), a list is JSON text.
+"""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, Literal, TypeAlias
+
+import pyarrow as pa
+import pyarrow.csv as pc_csv
+import pyarrow.parquet as pq
+
+from results.errors import StoreError
+from results.metrics import with_metrics
+from results.read import SCHEMAS, sweep_name, with_sweep
+from results.store import Store
+from results.summary import summarise_all, what_counts
+from results.trial_table import trial_table
+
+TableName: TypeAlias = Literal["requests", "batches", "trials"]
+CELLS_AT_A_TIME = 8
+
+Watch: TypeAlias = Callable[[int, int], None]  # cells written, cells in all
+
+
+def export(
+    store: Store, table: TableName, kind: Literal["csv", "parquet"], sink: BinaryIO, watch: Watch
+) -> int:
+    """Write the table to an open file; the number of rows. What could not be read is in `store.problems`."""
+    schema = SCHEMAS[table]
+    written = 0
+    writer = (
+        _csv_writer(sink, schema) if kind == "csv" else pq.ParquetWriter(sink, schema, compression="zstd")
+    )
+    with writer:
+        for rows in _groups(store, table, watch):
+            named = with_sweep(rows, sweep_name(store)).cast(schema)
+            writer.write_table(_lists_as_text(named) if kind == "csv" else named)
+            written += named.num_rows
+    return written
+
+
+@contextmanager
+def new_file(path: Path, *, overwrite: bool) -> Iterator[BinaryIO]:
+    """A file that appears whole when the block ends, or not at all. StoreError if it is there already."""
+    if path.is_dir():
+        raise StoreError(f"{path} is a folder; give a file in it")
+    if path.exists() and not overwrite:
+        raise StoreError(f"{path} is there already; --force overwrites it")
+    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with beside.open("wb") as file:
+            yield file
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _groups(store: Store, table: TableName, watch: Watch) -> Iterator[pa.Table]:
+    if table == "trials":
+        trials, requests, batches = what_counts(store)
+        watch(0, len(trials))
+        yield trial_table(summarise_all(trials, requests, batches))
+        watch(len(trials), len(trials))
+        return
+    cells = sorted(store.done_cells())
+    watch(0, len(cells))
+    for first in range(0, len(cells), CELLS_AT_A_TIME):
+        group = cells[first : first + CELLS_AT_A_TIME]
+        yield with_metrics(store.requests(group)) if table == "requests" else store.batches(group)
+        watch(first + len(group), len(cells))
+
+
+def _csv_writer(sink: BinaryIO, schema: pa.Schema) -> pc_csv.CSVWriter:
+    text = pa.schema(
+        [pa.field(field.name, pa.string()) if pa.types.is_list(field.type) else field for field in schema]
+    )
+    return pc_csv.CSVWriter(sink, text)
+
+
+def _lists_as_text(table: pa.Table) -> pa.Table:
+    for index, field in enumerate(table.schema):
+        if pa.types.is_list(field.type):
+            values = [
+                None if value is None else json.dumps(value) for value in table.column(index).to_pylist()
+            ]
+            table = table.set_column(index, field.name, pa.array(values, pa.string()))
+    return table

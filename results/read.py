@@ -1,0 +1,105 @@
+"""A sweep's results as tables, for notebooks: `from results.read import read`.
+
+    rows = read("results/data/local-0123456789ab")   # or a list of folders
+    rows.requests.to_pandas()
+
+What each column means, and its unit: docs/SCHEMA.md, or `rows.requests.schema.field("held_s").metadata`.
+"""
+
+import os
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from results.errors import StoreError
+from results.metrics import with_metrics
+from results.records import BATCHES, FAILURES, METRICS, REQUESTS, SWEEP
+from results.store import Store
+from results.summary import summarise_all, what_counts
+from results.trial_table import TRIALS, trial_table
+
+Folder = str | os.PathLike[str]
+
+
+def of_sweep(schema: Iterable[pa.Field]) -> pa.Schema:
+    """The schema of rows that may come from several sweeps."""
+    return pa.schema([SWEEP, *schema])
+
+
+SCHEMAS: dict[str, pa.Schema] = {
+    "requests": of_sweep([*REQUESTS, *METRICS]),
+    "batches": of_sweep(BATCHES),
+    "trials": of_sweep(TRIALS),
+    "failures": of_sweep(FAILURES),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """Tables of the attempts that count, and of those that failed; a sweep that runs is read as far as it is.
+
+    `problems` names what could not be read and was set aside, one line each (also told as warnings).
+    """
+
+    requests: pa.Table
+    batches: pa.Table
+    trials: pa.Table
+    failures: pa.Table
+    problems: tuple[str, ...]
+
+
+def read(folders: Folder | Iterable[Folder]) -> Rows:
+    """Read one sweep's folder, or several. StoreError if one is no sweep, or is given twice."""
+    given = [folders] if isinstance(folders, str | os.PathLike) else list(folders)
+    stores = [open_sweep(folder) for folder in given]
+    names = [sweep_name(store) for store in stores]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise StoreError(f"each sweep may be given once, got {twice[0]} twice")
+    read_rows = [_read(store) for store in stores]
+    rows = Rows(
+        **{name: _together(name, [one[name] for one in read_rows]) for name in SCHEMAS},
+        problems=tuple(problem for store in stores for problem in store.problems),
+    )
+    for problem in rows.problems:
+        warnings.warn(problem, stacklevel=2)
+    return rows
+
+
+def open_sweep(folder: Folder) -> Store:
+    """The store in a folder. StoreError if it holds no sweep."""
+    store = Store(folder)
+    if store.read_sweep() is None:
+        raise StoreError(f"{os.fspath(folder)}: holds no sweep.json; give a sweep's folder")
+    return store
+
+
+def sweep_name(store: Store) -> str:
+    """How rows name the sweep that they are of: its folder's name."""
+    return (
+        store.root.rstrip("/").rpartition("/")[2] if "://" in store.root else Path(store.root).resolve().name
+    )
+
+
+def with_sweep(table: pa.Table, name: str) -> pa.Table:
+    """Put the sweep's name in front of every row."""
+    return table.add_column(0, SWEEP, pa.repeat(name, table.num_rows))
+
+
+def _read(store: Store) -> dict[str, pa.Table]:
+    trials, requests, batches = what_counts(store)
+    failures = [failure.model_dump(exclude={"schema_version"}) for failure in store.failures()]
+    tables = {
+        "requests": with_metrics(requests),
+        "batches": batches,
+        "trials": trial_table(summarise_all(trials, requests, batches)),
+        "failures": pa.Table.from_pylist(failures, schema=FAILURES),
+    }
+    return {name: with_sweep(table, sweep_name(store)) for name, table in tables.items()}
+
+
+def _together(name: str, tables: list[pa.Table]) -> pa.Table:
+    """One table, with the schema that is documented whatever the files say."""
+    return pa.concat_tables([SCHEMAS[name].empty_table(), *tables]).cast(SCHEMAS[name])

@@ -1,0 +1,119 @@
+"""How a sweep stands, read from its folder alone, while it runs or long after: nothing is asked of its driver."""
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from results.errors import StoreError
+from results.lock import Driver, driver
+from results.records import Failure
+from results.store import Store
+
+State: TypeAlias = Literal["running", "complete", "stopped", "elsewhere", "unreadable"]
+
+PAGE = "report.html"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """One sweep. `failed` are cells whose last attempt failed and that have none that is done."""
+
+    folder: Path
+    state: State
+    info: Mapping[str, Any]  # sweep.json; empty while the rates are measured
+    done: Mapping[str, int]  # cell id → the attempt that counts
+    failed: Mapping[str, Failure]  # cell id → why, of its last attempt
+    failed_attempts: int  # also of cells that are done by now
+    driver: Driver | None  # who holds it, or held it and was killed
+    last_row_at: str | None  # when the newest part file was written: ISO 8601, UTC
+    problems: tuple[str, ...]  # what could not be read, one line each
+
+    @property
+    def name(self) -> str:
+        """Its folder's name."""
+        return self.folder.resolve().name
+
+    @property
+    def begun_at(self) -> str | None:
+        """ISO 8601, UTC: when its cells were known."""
+        return self.info.get("created_at")
+
+    @property
+    def planned(self) -> int | None:
+        """How many cells it has; None if that is not known yet."""
+        planned = self.info.get("planned_cells")
+        return planned if isinstance(planned, int) else None
+
+    @property
+    def page(self) -> Path | None:
+        """Its page, if it has been drawn."""
+        page = self.folder / PAGE
+        return page if page.is_file() else None
+
+
+def standing(folder: str | os.PathLike[str]) -> Standing:
+    """How the sweep in `folder` stands. StoreError if there is none, or its documents cannot be read."""
+    path = Path(folder)
+    held = driver(path)
+    store = Store(path)
+    info = store.read_sweep()
+    if info is None and held is None:
+        raise StoreError(f"{path}: holds no sweep.json; give a sweep's folder")
+    done, failures = store.done_cells(), store.failures()
+    last = {failure.cell_id: failure for failure in failures}  # in order of attempts
+    planned = (info or {}).get("planned_cells")
+    return Standing(
+        folder=path,
+        state=_state(held, complete=isinstance(planned, int) and len(done) >= planned),
+        info=info or {},
+        done=done,
+        failed={cell: failure for cell, failure in last.items() if cell not in done},
+        failed_attempts=len(failures),
+        driver=held,
+        last_row_at=_last_row_at(path),
+        problems=tuple(store.problems),
+    )
+
+
+def standings(results: Path) -> Iterator[Standing]:
+    """Every sweep in a results folder, by name; one that cannot be read is there with its problem."""
+    for folder in sorted(path for path in results.iterdir() if path.is_dir()):
+        if (folder / "sweep.json").is_file() or (folder / "driver.lock").is_file():
+            try:
+                yield standing(folder)
+            except StoreError as error:
+                yield _unreadable(folder, str(error))
+
+
+def _state(held: Driver | None, *, complete: bool) -> State:
+    if held is not None and held.alive:
+        return "running"
+    if complete:
+        return "complete"
+    return "elsewhere" if held is not None and held.alive is None else "stopped"
+
+
+def _unreadable(folder: Path, why: str) -> Standing:
+    return Standing(
+        folder=folder,
+        state="unreadable",
+        info={},
+        done={},
+        failed={},
+        failed_attempts=0,
+        driver=driver(folder),
+        last_row_at=None,
+        problems=(why,),
+    )
+
+
+def _last_row_at(folder: Path) -> str | None:
+    newest = 0.0
+    for path in folder.glob("cells/*/attempt-*/*.parquet"):
+        with contextlib.suppress(OSError):  # a folder that is being moved aside
+            newest = max(newest, path.stat().st_mtime)
+    return datetime.fromtimestamp(newest, UTC).isoformat(timespec="seconds") if newest else None

@@ -1,0 +1,92 @@
+"""One row per trial that counts: its settings, how it was run, its metrics and verdicts.
+
+Definitions of the metrics: results/metrics.py. A percentile is null where it does not exist, or lies
+beyond what was seen because requests were cut off.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from results.findings import TrialSummary
+from results.metrics import REQUEST_METRICS, STATISTICS
+from results.records import SETTINGS, Trial, always, column
+
+_FACTS: list[pa.Field] = [
+    always("knobs", pa.string(), "All knobs of the strategy, as JSON."),
+    always("engine", pa.string(), "Engine arguments as resolved, as JSON."),
+    always("lane", pa.string(), "The lane that it ran on."),
+    always("incarnation", pa.string(), "Replica and engine at its start."),
+    column("incarnation_end", pa.string(), "And at its end; another one gives the verdict replica-changed."),
+    always("workload_hash", pa.string(), "Of the requests that were sent."),
+    always("planned_requests", pa.int32(), "Requests that were to arrive.", unit="requests"),
+    always("duration_s", pa.float64(), "Length of the arrivals.", unit="s"),
+    always("drain_limit_s", pa.float64(), "How long the last requests were waited for at most.", unit="s"),
+    always("cut_off", pa.bool_(), "Whether what was left at the drain limit was aborted."),
+    column(
+        "min_cap", pa.int32(), "The smallest cap that out-of-memory forced; null without.", unit="requests"
+    ),
+    always("clock_offset_s", pa.float64(), "The replica's clock less the client's.", unit="s"),
+    always("clock_uncertainty_s", pa.float64(), "Half the round trip of the best sample.", unit="s"),
+    column("clock_drift_s", pa.float64(), "Offset at the end less offset at the start.", unit="s"),
+    column("step_probe_s", pa.float64(), "Step time of one request, measured just before.", unit="s"),
+    column("memory_bytes", pa.int64(), "Peak memory; compare only rows of one memory_kind.", unit="bytes"),
+    always("memory_kind", pa.string(), "What memory_bytes counts: allocated, kv-cache, resident or none."),
+    always("started_at", pa.string(), "When it began: ISO 8601, UTC."),
+    always("prepare_s", pa.float64(), "Handshake, warm-up and probe, without loading.", unit="s"),
+    always("measured_s", pa.float64(), "First planned arrival to last completion.", unit="s"),
+    always("total_s", pa.float64(), "The whole trial, without loading.", unit="s"),
+    always("setup", pa.string(), "Provenance as JSON: versions, machine, dtype, threads, commit."),
+]
+
+_OF_TRIAL: list[pa.Field] = [
+    always("verdicts", pa.list_(pa.string()), "What it may not be used for (results/verdicts.py)."),
+    column("throughput_tokens_per_s", pa.float64(), "First planned arrival to last token.", unit="tokens/s"),
+    column("throughput_requests_per_s", pa.float64(), "Finished ones, over that time.", unit="requests/s"),
+    column("steady_throughput_tokens_per_s", pa.float64(), "In the steady window.", unit="tokens/s"),
+    column("steady_start_s", pa.float64(), "Where the steady window begins.", unit="s"),
+    column("steady_requests", pa.float64(), "Requests planned in it.", unit="requests"),
+    column("offered_rate", pa.float64(), "Arrivals as planned.", unit="requests/s"),
+    column("achieved_rate", pa.float64(), "Arrivals as sent.", unit="requests/s"),
+    column("backlog_slope", pa.float64(), "Requests left behind per arrival.", unit="ratio"),
+    column("batch_size_mean", pa.float64(), "Of batches; of steps, for continuous.", unit="requests"),
+    column("padding_waste", pa.float64(), "Share of padded prompt slots; null if none.", unit="ratio"),
+    column(
+        "lockstep_waste", pa.float64(), "Share of slot-steps after a row's end; null if none.", unit="ratio"
+    ),
+]
+
+
+def _statistics() -> list[pa.Field]:
+    """`<metric>_<statistic>` over the trial's requests; `itl_s` pools the gaps between their tokens."""
+    fields = []
+    for metric in (*REQUEST_METRICS, "itl_s"):
+        what = "the gaps between consecutive tokens" if metric == "itl_s" else f"the requests' {metric}"
+        for statistic in (*STATISTICS, "mean"):
+            text = f"{statistic.capitalize()} of {what}."
+            fields.append(column(f"{metric}_{statistic}", pa.float64(), text, unit="s"))
+        fields.append(column(f"{metric}_count", pa.float64(), f"How many there are of {what}."))
+    return fields
+
+
+TRIALS = pa.schema([*SETTINGS, *_FACTS, *_OF_TRIAL, *_statistics()])
+
+
+def trial_table(summaries: Sequence[TrialSummary]) -> pa.Table:
+    """The trials as a table of schema TRIALS, in the order given."""
+    return pa.Table.from_pylist([_row(summary) for summary in summaries], schema=TRIALS)
+
+
+def _row(summary: TrialSummary) -> dict[str, Any]:
+    trial: Trial = summary.trial
+    facts = trial.model_dump(mode="json", exclude={"schema_version", "clock"})
+    return {
+        **facts,
+        **{name: trial.knobs.get(name) for name in ("max_batch_size", "max_wait_ms", "timer")},
+        **{name: json.dumps(facts[name], sort_keys=True) for name in ("knobs", "engine", "setup")},
+        **{f"clock_{name}": value for name, value in trial.clock.model_dump().items()},
+        "verdicts": [verdict.name for verdict in summary.verdicts],
+        **summary.metrics,
+    }
