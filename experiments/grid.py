@@ -16,8 +16,8 @@ from pydantic import ValidationError
 from deployments.backends.engine_args import EngineArgs
 from deployments.backends.registry import BACKENDS
 from deployments.models import ModelSpec
+from experiments.complaints import nearest, unknown_key, unknown_name
 from experiments.complaints import problems as complaints
-from experiments.complaints import unknown_key, unknown_name
 from experiments.document import Location, Problem, key_path
 from strategies.registry import STRATEGIES, label
 
@@ -80,7 +80,10 @@ def expand(
                     grid.problems += _mismatches(setting, args[backend], here)
                     grid.problems += _repetition(setting, index, first)
                     grid.settings.append(setting)
-    grid.problems = list({problem.location: problem for problem in reversed(grid.problems)}.values())
+    first_of: dict[Location, Problem] = {}
+    for problem in grid.problems:
+        first_of.setdefault(problem.location, problem)
+    grid.problems = list(first_of.values())
     return grid
 
 
@@ -106,10 +109,13 @@ def _points(entry: Axes, here: Location, problems: list[Problem]) -> list[dict[s
     """The product of the entry's knobs, each checked and with its defaults."""
     model = STRATEGIES[entry.strategy].knobs
     knobs = {key: value for key, value in entry.knobs.items() if key in model.model_fields}
+    meant = set()
     for key in entry.knobs:
         if key not in knobs:
-            text = unknown_key(key, ["strategy", "backends", *model.model_fields])
-            problems.append(Problem((*here, key), f"{text} for {entry.strategy}"))
+            allowed = ["strategy", "backends", *model.model_fields]
+            text = f"{unknown_key(key, allowed)} for {entry.strategy}{_belongs(key)}"
+            problems.append(Problem((*here, key), text))
+            meant.add(nearest(key, allowed))
     axes = {key: value if isinstance(value, list) else [value] for key, value in knobs.items()}
     for key, values in axes.items():
         if not values:
@@ -123,10 +129,21 @@ def _points(entry: Axes, here: Location, problems: list[Problem]) -> list[dict[s
             at = dict(zip(axes, indices, strict=True))
             for problem in complaints(exc, model, point):
                 knob = str(problem.location[0]) if problem.location else ""
+                if knob in meant and knob not in knobs:
+                    continue  # left out by the typo
                 inside = (at[knob],) if isinstance(knobs.get(knob), list) else ()
                 where = (*here, *problem.location[:1], *inside, *problem.location[1:])
                 problems.append(Problem(where, problem.text))
     return points
+
+
+def _belongs(key: str) -> str:
+    """Where a key is known that is unknown here."""
+    strategies = [name for name, entry in STRATEGIES.items() if key in entry.knobs.model_fields]
+    engines = [name for name, entry in BACKENDS.items() if key in entry.args_type.model_fields]
+    if strategies:
+        return f" ({key} is a knob of {', '.join(strategies)})"
+    return f" ({key} belongs under backends, to {', '.join(engines)})" if engines else ""
 
 
 def _setting(
