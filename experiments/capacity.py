@@ -32,6 +32,7 @@ LOW_UTILISATION = 0.5  # lowest rate: every setting keeps up, and naive waits lo
 NEAR_UTILISATION = 0.9  # middle rate: the slowest setting only just keeps up
 HIGH_UTILISATION = 3.0  # highest rate, in the highest capacity of naive
 BEYOND_ALL = 1.2  # and in the highest capacity of any setting, so that its knee is passed too
+AUTO_RATES = ("low", "near", "high")  # what `auto` resolves to, in this order
 FILLS = 3  # a measured period holds at least that many batches of naive …
 REQUESTS = 40  # … and requests
 
@@ -183,9 +184,13 @@ def _auto_rates(config: SweepConfig, step_times: Mapping[str, StepTimes]) -> tup
 def _duration_s(config: SweepConfig, rate: float) -> float:
     if config.duration_s is not None:
         return config.duration_s
+    return max(config.minimum_duration_s, float(math.ceil(fewest_requests(config) / rate)))
+
+
+def fewest_requests(config: SweepConfig) -> int:
+    """How many requests an automatic duration expects at least."""
     naive: Iterable[int] = (s.max_batch_size for s in config.settings if s.strategy == "naive")
-    requests = max(REQUESTS, FILLS * max(naive, default=0))
-    return max(config.minimum_duration_s, float(math.ceil(requests / rate)))
+    return max(REQUESTS, FILLS * max(naive, default=0))
 
 
 def two_digits(value: float, *, up: bool = False) -> float:
