@@ -1,1 +1,1 @@
-"""Engines that run what they are given: huggingface, vllm and simulated."""
+"""Engines that run what they are given: huggingface, huggingface-continuous, vllm and simulated."""

@@ -84,7 +84,8 @@ def _load(
         from vllm.platforms import current_platform
         from vllm.v1.engine.async_llm import AsyncLLM
     except ImportError as exc:
-        raise ModelError(f"vLLM cannot be imported: {exc}") from exc
+        text = "continuous batching runs on huggingface-continuous where vLLM cannot be installed"
+        raise ModelError(f"vLLM cannot be imported ({one_line(exc)}); {text}") from exc
     device = current_platform.device_type
     try:
         config = AsyncEngineArgs(
