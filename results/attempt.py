@@ -1,5 +1,6 @@
 """One attempt to run a cell: it writes part files while the trial runs, and one document at its end."""
 
+import contextlib
 import io
 import json
 import threading
@@ -10,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from results.errors import StoreError
+from results.errors import DiskFull, StoreError, cannot_write
 from results.records import BATCHES, REQUESTS, SCHEMA_VERSION, Failure, Trial
 
 
@@ -80,9 +81,19 @@ class Attempt:
             self._end("done.json", trial, document)
 
     def fail(self, failure: Failure) -> None:
-        """Write failed.json: the attempt is over, its rows do not count."""
+        """Write failed.json: the attempt is over, its rows do not count.
+
+        On a full disk they make room for it.
+        """
+        document = failure.model_dump(mode="json")
         with self._writing:
-            self._end("failed.json", failure, failure.model_dump(mode="json"))
+            try:
+                self._end("failed.json", failure, document)
+            except DiskFull:
+                for name in self._parts:
+                    self._filesystem.delete_file(f"{self._folder}/{name}")
+                self._parts.clear()
+                self._end("failed.json", failure, document)
 
     def _write(self, kind: str, rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> None:
         self._must_be_open()
@@ -131,7 +142,9 @@ def move_into_place(filesystem: fs.FileSystem, path: str, content: bytes) -> Non
             stream.write(content)
         filesystem.move(temporary, path)
     except OSError as error:
-        raise StoreError(f"{path} cannot be written: {error}") from error
+        with contextlib.suppress(OSError):  # what there is of it takes the room of something else
+            filesystem.delete_file(temporary)
+        raise cannot_write(path, error) from error
 
 
 def _table(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:

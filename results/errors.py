@@ -1,5 +1,31 @@
-"""The error of the results side."""
+"""The errors of the results side."""
+
+import errno
+
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})  # no space, no quota, larger than a file may be
 
 
 class StoreError(Exception):
     """A results folder cannot be read or written: names the file and what would be right."""
+
+
+class DiskFull(StoreError):
+    """There is no room for what was to be written; what was written before stays."""
+
+
+class FutureVersion(StoreError):
+    """A document was written by a newer version of this program."""
+
+
+def one_line(error: BaseException) -> str:
+    """The first line of a foreign error that says something, or the name of its class."""
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
+def cannot_write(path: str, error: OSError) -> StoreError:
+    """What to raise, `from error`, where writing `path` failed."""
+    if error.errno in FULL:
+        return DiskFull(
+            f"{path} cannot be written: the disk is full (or its quota is used up); free some of it"
+        )
+    return StoreError(f"{path} cannot be written: {error}")

@@ -62,8 +62,8 @@ class SweepLock:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self._mine = json.dumps(_identity())
         temporary = self._path.with_name(f"driver.lock.{os.getpid()}.{id(self)}")
-        temporary.write_text(self._mine)
         try:
+            temporary.write_text(self._mine)
             while not self._try(self._path, temporary):
                 pass
         finally:

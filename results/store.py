@@ -24,7 +24,7 @@ from pyarrow import fs
 from pydantic import ValidationError
 
 from results.attempt import Attempt, move_into_place
-from results.errors import StoreError
+from results.errors import FutureVersion, StoreError, cannot_write, one_line
 from results.records import BATCHES, REQUESTS, SCHEMA_VERSION, Failure, Trial
 
 Kind: TypeAlias = Literal["requests", "batches"]
@@ -52,7 +52,7 @@ class Store:
     def write_sweep(self, info: Mapping[str, Any]) -> None:
         """Write sweep.json: name, config as written, what was measured to resolve it, provenance."""
         document = {"schema_version": SCHEMA_VERSION, **info}
-        self._filesystem.create_dir(self._path, recursive=True)
+        self._create(self._path)
         text = json.dumps(document, indent=2, allow_nan=False)
         move_into_place(self._filesystem, f"{self._path}/sweep.json", text.encode())
 
@@ -67,7 +67,7 @@ class Store:
         """Begin the next free attempt of this cell; numbers begin at 1 and are never used twice."""
         number = max(self._attempts({cell_id}).get(cell_id, {0: {}}), default=0) + 1
         folder = f"{self._path}/cells/{cell_id}/attempt-{number}"
-        self._filesystem.create_dir(folder, recursive=True)
+        self._create(folder)
         return Attempt(self._filesystem, folder, cell_id, number, sweep=self.read_sweep())
 
     def done_cells(self, cell_ids: Collection[str] | None = None) -> dict[str, int]:
@@ -94,7 +94,7 @@ class Store:
                 try:
                     failures.append(Failure.model_validate(self._read_document(path)))
                 except (StoreError, ValidationError) as error:
-                    self._report(f"{path} cannot be read: {_first_line(error)}")
+                    self._report(f"{path} cannot be read: {one_line(error)}")
         return failures
 
     def trials(self, cell_ids: Collection[str] | None = None) -> list[Trial]:
@@ -116,6 +116,12 @@ class Store:
     ) -> pa.Table:
         """Give the batch and step rows in the same way, sorted by cell id, kind and batch id."""
         return self._rows("batches", cell_ids, columns)
+
+    def _create(self, folder: str) -> None:
+        try:
+            self._filesystem.create_dir(folder, recursive=True)
+        except OSError as error:
+            raise cannot_write(folder, error) from error
 
     def _rows(self, kind: Kind, cell_ids: Collection[str] | None, columns: Sequence[str] | None) -> pa.Table:
         schema, order = _SCHEMAS[kind], _ORDER[kind]
@@ -147,8 +153,13 @@ class Store:
                     table = pq.ParquetFile(file, page_checksum_verification=True).read(columns=list(columns))
                 tables.append(table.select(list(columns)).cast(schema))
             except (OSError, pa.ArrowException, KeyError, ValueError) as error:
-                raise StoreError(f"{path} is damaged: {_first_line(error)}") from error
-        return pa.concat_tables(tables)
+                raise StoreError(f"{path} is damaged: {one_line(error)}") from error
+        table = pa.concat_tables(tables)
+        planned = self._done[cell_id, number]["trial"]["planned_requests"]
+        if kind == "requests" and table.num_rows != planned:
+            folder = self._folder(cell_id, number)
+            raise StoreError(f"{folder} must have {planned} request rows, has {table.num_rows}")
+        return table
 
     def _attempts(self, cell_ids: Collection[str] | None = None) -> dict[str, dict[int, dict[str, int]]]:
         """List cell id → attempt number → file name → size in bytes."""
@@ -175,11 +186,13 @@ class Store:
             return False
         if key not in self._done:
             path = f"{self._folder(cell_id, number)}/done.json"
-            document = self._read_done(path)
-            if document is None:
-                self._put_aside(cell_id, number, f"{path} cannot be read")
+            try:
+                self._done[key] = self._read_done(path, cell_id, number)
+            except FutureVersion:
+                raise  # running the cell again would hide newer results
+            except StoreError as error:
+                self._put_aside(cell_id, number, str(error))
                 return False
-            self._done[key] = document
         for name, size in self._done[key]["parts"].items():
             if sizes.get(name) != size:
                 path = f"{self._folder(cell_id, number)}/{name}"
@@ -189,15 +202,17 @@ class Store:
                 return False
         return True
 
-    def _read_done(self, path: str) -> dict[str, Any] | None:
+    def _read_done(self, path: str, cell_id: str, number: int) -> dict[str, Any]:
+        """StoreError unless it is the document of this attempt, whole."""
+        document = self._read_document(path)
         try:
-            document = self._read_document(path)
-            Trial.model_validate(document["trial"])
-            dict[str, int](document["parts"])
-        except FutureVersion:
-            raise  # running the cell again would hide newer results
-        except (StoreError, ValidationError, KeyError, TypeError, ValueError):
-            return None
+            trial = Trial.model_validate(document["trial"])
+            document["parts"] = {str(name): int(size) for name, size in document["parts"].items()}
+        except (ValidationError, LookupError, TypeError, ValueError, AttributeError) as error:
+            raise StoreError(f"{path} must hold a trial and its parts: {one_line(error)}") from error
+        if (trial.cell_id, trial.attempt) != (cell_id, number):
+            other = f"cell {trial.cell_id}, attempt {trial.attempt}"
+            raise StoreError(f"{path} must be of this attempt, is of {other}")
         return document
 
     def _read_document(self, path: str) -> dict[str, Any]:
@@ -205,12 +220,11 @@ class Store:
             with self._filesystem.open_input_file(path) as file:
                 document = json.loads(file.read())
             version = int(document["schema_version"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise StoreError(f"{path} must be JSON with a schema_version: {_first_line(error)}") from error
+        except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+            raise StoreError(f"{path} must be JSON with a schema_version: {one_line(error)}") from error
         if version > SCHEMA_VERSION:
-            raise FutureVersion(
-                f"{path} has schema version {version}, this program reads up to {SCHEMA_VERSION}"
-            )
+            known = f"this program reads up to {SCHEMA_VERSION}"
+            raise FutureVersion(f"{path} has schema version {version}, {known}: use the newer one")
         return dict(document)
 
     def _folder(self, cell_id: str, number: int) -> str:
@@ -223,11 +237,3 @@ class Store:
     def _report(self, line: str) -> None:
         if line not in self.problems:
             self.problems.append(line)
-
-
-class FutureVersion(StoreError):
-    """A document was written by a newer version of this program."""
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0]

@@ -5,6 +5,7 @@ and in the embedded JSON by writing "<" as \\u003c. A content security policy in
 load anything at all.
 """
 
+import contextlib
 import json
 import os
 from collections.abc import Mapping
@@ -15,6 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
+from results.errors import cannot_write
 from results.findings import Findings
 from results.report import batches, changes, curves, glossary, splits, theme
 from results.report.answer import answer
@@ -28,12 +30,21 @@ _HERE = Path(__file__).parent
 
 
 def write_page(findings: Findings, store: Store, path: str | os.PathLike[str]) -> None:
-    """Write the page beside `path`, then move it there: a reader sees the old page or the new one."""
+    """Write the page beside `path`, then move it there: a reader sees the old page or the new one.
+
+    StoreError if it cannot be written.
+    """
     target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
+    page = render(findings, store)
     temporary = target.with_name(f"{target.name}.tmp")
-    temporary.write_text(render(findings, store), encoding="utf-8")
-    temporary.replace(target)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_text(page, encoding="utf-8")
+        temporary.replace(target)
+    except OSError as error:
+        with contextlib.suppress(OSError):  # half a page takes the room of something else
+            temporary.unlink(missing_ok=True)
+        raise cannot_write(str(target), error) from error
 
 
 def render(findings: Findings, store: Store) -> str:
