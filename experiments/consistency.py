@@ -24,7 +24,7 @@ def problems(config: "SweepConfig") -> list[Problem]:
 
 def problems_of_settings(config: "SweepConfig") -> list[Problem]:
     """What is wrong with settings that are themselves in order."""
-    return [*_context_problems(config), *_prompt_problems(config)]
+    return [*_context_problems(config), *_cache_problems(config), *_prompt_problems(config)]
 
 
 def warnings(config: "SweepConfig") -> list[str]:
@@ -94,6 +94,18 @@ def _context_problems(config: "SweepConfig") -> list[Problem]:
             else:
                 text = f"must fit {key_path(where)}, {context}, got {prompt} prompt + {output} output tokens"
                 found.append(Problem(("workload",), text))
+    return list(dict.fromkeys(found))
+
+
+def _cache_problems(config: "SweepConfig") -> list[Problem]:
+    """A KV cache, given in blocks, that the longest prompt and output do not fit in."""
+    longest = config.workload.prompts.tokens.law().maximum + config.workload.limit_tokens
+    found = []
+    for setting in config.settings:
+        blocks, tokens = (setting.engine.get(key) for key in ("kv_blocks", "kv_block_tokens"))
+        if blocks is not None and tokens is not None and blocks * tokens < longest:
+            text = f"must hold {longest} tokens, the longest prompt and output, got {blocks} × {tokens}"
+            found.append(Problem(("backends", setting.backend, "kv_blocks"), text))
     return list(dict.fromkeys(found))
 
 

@@ -54,10 +54,17 @@ def test_one_axis_sets_batch_and_slots_unless_the_engine_says_otherwise(
         (2, 2),
         (4, 4),
     }
-    entry = {"strategy": "dynamic", "backends": "vllm", "max_batch_size": [2, 4], "max_wait_ms": 0}
-    wide = cells(made_config(strategies=[entry], backends={"vllm": {"max_num_seqs": 8}}), RESOLVED)
-    assert {cell.engine["max_num_seqs"] for cell in wide} == {8}
-    assert len({cell.lane_key for cell in wide}) == 1
+    for backend in ("vllm", "huggingface-continuous"):
+        entry = {"strategy": "dynamic", "backends": backend, "max_batch_size": [2, 4], "max_wait_ms": 0}
+        follows = cells(made_config(strategies=[entry], backends={}), RESOLVED)
+        assert {(cell.knobs["max_batch_size"], cell.engine["max_num_seqs"]) for cell in follows} == {
+            (2, 2),
+            (4, 4),
+        }
+        assert len({cell.lane_key for cell in follows}) == 2, "each value costs a load"
+        wide = cells(made_config(strategies=[entry], backends={backend: {"max_num_seqs": 8}}), RESOLVED)
+        assert {cell.engine["max_num_seqs"] for cell in wide} == {8}
+        assert len({cell.lane_key for cell in wide}) == 1
 
 
 def test_slots_of_the_simulated_engine_exist_only_where_requests_join(

@@ -399,6 +399,24 @@ def test_slots_belong_to_an_engine_that_re_forms_its_batch(
         parse(config_values(backends={"simulated": {"engine": "lockstep", "max_num_seqs": 4}}))
 
 
+@pytest.mark.parametrize(
+    ("engine", "said"),
+    [
+        ({"kv_blocks": 11, "kv_block_tokens": 8}, r"kv_blocks: must hold 96 tokens, .*, got 11 × 8"),
+        ({"max_num_batched_tokens": 7}, r"max_num_batched_tokens: must be at least max_num_seqs 8, got 7"),
+    ],
+)
+def test_a_cache_and_a_pass_must_hold_what_runs(
+    config_values: Callable[..., dict[str, Any]], engine: dict[str, int], said: str
+) -> None:
+    name = "huggingface-continuous"
+    entry = {"strategy": "continuous", "backends": name, "max_batch_size": 8}
+    with pytest.raises(ConfigError, match=rf"backends\.{name}\.{said}"):
+        parse(config_values(strategies=[entry], backends={name: engine}))
+    fits = {key: value + 1 for key, value in engine.items()}
+    assert parse(config_values(strategies=[entry], backends={name: fits})).warnings == []
+
+
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
 def test_the_configs_that_come_with_it_load_without_warnings(path: Path) -> None:
     config = load(path)
