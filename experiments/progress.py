@@ -1,45 +1,67 @@
-"""What a person sees while a sweep runs: a bar with time left and the running trials, or plain lines."""
+"""What a person sees while a sweep runs: a live view on a terminal, plain lines elsewhere.
 
+A thread of its own does all of it. The driver's main thread, which Tune blocks, only leaves it notes: a
+terminal that is held up, or an error in the drawing, neither delays a sweep nor ends it.
+"""
+
+import contextlib
+import os
+import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Self
 
-from rich.console import Console, Group
-from rich.live import Live
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.text import Text
+from rich.console import Console
 
+from deployments.lanes import LaneView
 from experiments.cells import Cell
+from experiments.live_screen import LiveScreen
+from experiments.live_view import SPARKS, Snapshot, loads, view
+from experiments.running_results import RunningResults
+from experiments.time_left import TimeLeft, about
 
-OVERHEAD_S = 8.0  # a first guess of what a trial costs beside its arrivals; measured as the sweep goes on
+LIVE_EVERY_S = 1.0
 PLAIN_EVERY_S = 30.0
+JOIN_S = 5.0
 
 
 class SweepProgress:
-    """Shows a sweep from the driver while Tune blocks its main thread; a context manager."""
+    """Shows a sweep; a context manager. `cell_ended` and `say` return at once."""
 
     def __init__(
-        self, cells: Sequence[Cell], left: Sequence[Cell], states: Callable[[], Sequence[Mapping[str, Any]]]
+        self,
+        cells: Sequence[Cell],
+        left: Sequence[Cell],
+        lanes: Callable[[], Sequence[LaneView]],
+        results: RunningResults | None = None,
+        *,
+        at_once: int = 1,
+        console: Console | None = None,
+        live: bool | None = None,
     ) -> None:
-        """`cells` is the whole sweep, `left` what is to be run; `states` asks how running trials stand."""
-        self._console = Console(stderr=True)
-        self._left = {cell.cell_id: cell for cell in left}
-        self._states = states
-        self._spent_s = self._planned_done_s = 0.0
-        self._finished = len(cells) - len(left)
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("{task.fields[eta]}"),
-            console=self._console,
-        )
-        self._task = self._bar.add_task("sweep", total=len(cells), completed=self._finished, eta="")
-        self._stop = threading.Event()
+        """`cells` is the whole sweep, `left` what is to be run, `at_once` how many of them; `lanes` asks
+        what the lanes do.
+
+        `results`: what has been found, for the live view. `live`: whether to draw one; by default where
+        standard error is a terminal that can, and not in CI.
+        """
+        self._console = Console(stderr=True) if console is None else console
+        self._screen = LiveScreen(self._console) if _can_draw(self._console, live) else None
+        self._cells = {cell.cell_id: cell for cell in cells}
+        self._left = {cell.cell_id for cell in left}
+        self._done, self._failed = len(cells) - len(left), 0
+        self._time_left = TimeLeft(left, at_once)
+        self._ask_lanes, self._results = lanes, results
+        self._lanes: Sequence[LaneView] = ()
+        self._loads = loads(cells)
+        self._speeds: dict[str, deque[float]] = {}
+        self._notes: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="progress", daemon=True)
-        self._began_s = self._plain_s = time.monotonic()
+        self._began_s = time.monotonic()
 
     def __enter__(self) -> Self:
         self._began_s = time.monotonic()
@@ -47,54 +69,115 @@ class SweepProgress:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join(5)
+        self._over.set()
+        self._notes.put(None)
+        try:
+            self._thread.join(JOIN_S)
+        finally:
+            if self._screen is not None:
+                self._screen.stop()
 
     def cell_ended(self, cell_id: str, *, done: bool) -> None:
         """A cell is done, or its tries ran out."""
-        cell = self._left.pop(cell_id, None)
-        if cell is None:
-            return
-        self._finished += done
-        self._planned_done_s += cell.duration_s
-        self._spent_s = time.monotonic() - self._began_s
-        self._bar.update(self._task, completed=self._finished, eta=self._eta())
-        if not self._console.is_terminal or not done:
-            text = f"{'done' if done else 'FAILED'}  {_name(cell)}  {self._eta()}".rstrip()
-            self.say(f"[{self._finished}/{self._bar.tasks[0].total:g}] {text}")
+        self._notes.put(partial(self._note_end, cell_id, done, time.monotonic() - self._began_s))
 
     def say(self, text: str) -> None:
-        """One line, beside the bar; never broken, so that a path in it stays whole."""
-        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-    def _eta(self) -> str:
-        left = list(self._left.values())  # at once: the other thread takes cells out
-        planned_s = sum(cell.duration_s for cell in left)
-        if not left:
-            return ""
-        factor = self._spent_s / self._planned_done_s if self._planned_done_s else 1.0
-        seconds = planned_s * factor if self._planned_done_s else planned_s + OVERHEAD_S * len(left)
-        return f"about {max(1, round(seconds / 60))} min left"
+        """One line, above the view; never broken, so that a path in it stays whole."""
+        self._notes.put(partial(self._print, text))
 
     def _watch(self) -> None:
-        if not self._console.is_terminal:
-            while not self._stop.wait(PLAIN_EVERY_S):
-                for state in self._ask():
-                    self.say(_line(state))
-            return
-        with Live(self._render([]), console=self._console, refresh_per_second=2, transient=True) as live:
-            while not self._stop.wait(1):
-                live.update(self._render(self._ask()))
+        """Act on notes as they come, and look about now and then, until told that it is over."""
+        next_s = time.monotonic() + (PLAIN_EVERY_S if self._screen is None else 0.0)
+        while True:
+            try:
+                note = self._notes.get(timeout=max(0.0, next_s - time.monotonic()))
+            except queue.Empty:
+                note = self._look
+                next_s = time.monotonic() + (PLAIN_EVERY_S if self._screen is None else LIVE_EVERY_S)
+            if note is None:
+                break
+            self._act(note)
+        if self._screen is not None:
+            with contextlib.suppress(Exception):
+                self._screen.stop()
 
-    def _ask(self) -> Sequence[Mapping[str, Any]]:
+    def _act(self, note: Callable[[], None]) -> None:
+        """Whatever goes wrong here costs the view, not the sweep."""
         try:
-            return self._states()
-        except Exception:  # noqa: BLE001 - Ray may be going down; watching must not end a sweep
-            return []
+            note()
+        except Exception as error:  # noqa: BLE001 - a terminal that went away, or a mistake of ours
+            screen, self._screen = self._screen, None
+            with contextlib.suppress(Exception):
+                if screen is not None:
+                    screen.stop()
+                    self._print(f"the live view ended: {type(error).__name__}: {error}")
 
-    def _render(self, states: Sequence[Mapping[str, Any]]) -> Group:
-        self._bar.update(self._task, eta=self._eta())
-        return Group(self._bar, *(Text(f"  {_line(state)}") for state in states))
+    def _look(self) -> None:
+        lanes: Sequence[LaneView] | None = None
+        with contextlib.suppress(Exception):  # Ray may be slow, or going down
+            lanes = self._ask_lanes()
+        if self._over.is_set():
+            return
+        if self._screen is None:
+            for lane in lanes or ():
+                if lane.state:
+                    self._print(_line(lane.state))
+            return
+        if lanes is not None:
+            self._lanes = lanes
+            self._listen()
+        if self._results is not None:
+            with contextlib.suppress(Exception):  # it is read again, and told of, at the end
+                self._results.read_one()
+        self._screen.show(partial(view, self._snapshot()))
+
+    def _listen(self) -> None:
+        """Keep the last tokens/s of each trial that runs."""
+        states = {str(lane.holder): lane.state for lane in self._lanes if lane.state}
+        self._speeds = {trial: self._speeds.get(trial, deque(maxlen=SPARKS)) for trial in states}
+        for trial, state in states.items():
+            self._speeds[trial].append(state["tokens_per_s"])
+
+    def _snapshot(self) -> Snapshot:
+        elapsed_s = time.monotonic() - self._began_s
+        return Snapshot(
+            done=self._done,
+            planned=len(self._cells),
+            failed=self._failed,
+            elapsed_s=elapsed_s,
+            left_s=self._time_left.left_s(elapsed_s),
+            lanes=self._lanes,
+            cells=self._cells,
+            loads=self._loads,
+            speeds={trial: tuple(speeds) for trial, speeds in self._speeds.items()},
+            results=self._results.rows() if self._results is not None else (),
+        )
+
+    def _note_end(self, cell_id: str, done: bool, now_s: float) -> None:
+        if cell_id not in self._left:
+            return
+        self._left.discard(cell_id)
+        self._done += done
+        self._failed += not done
+        self._time_left.ended(cell_id, now_s)
+        if done and self._results is not None:
+            self._results.ended(cell_id)
+        if self._screen is None or not done:
+            left = about(self._time_left.left_s(now_s))
+            text = f"{'done' if done else 'FAILED'}  {_name(self._cells[cell_id])}  {left}".rstrip()
+            self._print(f"[{self._done}/{len(self._cells)}] {text}")
+
+    def _print(self, text: str) -> None:
+        if self._screen is not None:
+            self._screen.say(text)
+        else:
+            self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _can_draw(console: Console, wanted: bool | None) -> bool:
+    if wanted is not None:
+        return wanted
+    return console.file.isatty() and not console.is_dumb_terminal and not os.environ.get("CI")
 
 
 def _name(cell: Cell) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from deployments.lanes import start_board
+from deployments.lanes import LaneView, start_board
 from deployments.local_ray import local_ray
 from deployments.models import context_tokens, locate
 from experiments.cells import Cell, blocks, cells
@@ -21,6 +21,7 @@ from experiments.errors import ConfigError
 from experiments.progress import SweepProgress
 from experiments.provenance import provenance
 from experiments.resolved import Resolved
+from experiments.running_results import RunningResults
 from experiments.traffic import traffic
 from results.lock import SweepLock
 from results.report.page import write_page
@@ -64,7 +65,7 @@ def run_sweep(config: SweepConfig, root: str, say: Say) -> Outcome:
         if note:
             say(note)
         info = store.read_sweep()
-        planned = _planned(config, info)
+        planned = cells_of(config, info)
         if planned is not None:
             left = _left(planned, store)
             if not left:
@@ -90,7 +91,7 @@ def draw(store: Store) -> str:
     return path
 
 
-def _planned(config: SweepConfig, info: Mapping[str, Any] | None) -> tuple[Cell, ...] | None:
+def cells_of(config: SweepConfig, info: Mapping[str, Any] | None) -> tuple[Cell, ...] | None:
     """The cells, if the sweep has been resolved."""
     if info is None:
         return None
@@ -184,10 +185,12 @@ def _run_blocks(driver: _Driver) -> None:
     left = _left(planned, store)
     warm = driver.info["measured"].get("warm_lane")
 
-    def states() -> list[Mapping[str, Any]]:
-        return [lane.state for lane in ray.get(board.view.remote(), timeout=5) if lane.state]
+    def lanes() -> Sequence[LaneView]:
+        seen: Sequence[LaneView] = ray.get(board.view.remote(), timeout=2)
+        return seen
 
-    with SweepProgress(planned, left, states) as progress:
+    results = RunningResults(Store(store.root), planned, ended=store.done_cells())
+    with SweepProgress(planned, left, lanes, results, at_once=driver.lanes) as progress:
         for whole in blocks(planned, driver.config.seed, first_lane=warm):
             block = [cell for cell in whole if cell in left]
             if not block:
@@ -212,7 +215,7 @@ def _fit(driver: _Driver, block: Sequence[Cell], progress: SweepProgress) -> Non
 
     def ended(cell_id: str) -> None:
         driver.board.release.remote(cell_id)  # a trial process that was killed could not
-        progress.cell_ended(cell_id, done=cell_id in driver.store.done_cells())
+        progress.cell_ended(cell_id, done=bool(driver.store.done_cells({cell_id})))
 
     trainable = tune.with_parameters(
         CellTrial,
