@@ -24,6 +24,11 @@ _ENVIRONMENT = {
     "RAY_AUTH_MODE": "token",
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # keeps all but one port on loopback
     "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
+    # A call costs half of what it does otherwise, and no second thread holds the interpreter for 5 ms while
+    # a request is on its way. The price: a process must make all its calls from one event loop.
+    "RAY_SERVE_USE_GRPC_BY_DEFAULT": "1",
+    "RAY_SERVE_RUN_ROUTER_IN_SEPARATE_LOOP": "0",
+    "RAY_SERVE_RUN_USER_CODE_IN_SEPARATE_THREAD": "0",
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_AIR_NEW_OUTPUT": "0",
     "RAY_CHDIR_TO_TRIAL_DIR": "0",

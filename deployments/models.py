@@ -47,6 +47,10 @@ PRESETS: dict[str, ModelSpec] = {
 }
 
 
+WANTED = "a model is a folder with config.json and safetensors weights, a Hugging Face id or a preset"
+PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
+
+
 def resolve(spec: ModelSpec) -> ModelSpec:
     """The spec with a preset's name, dtype and revision filled in where it leaves them open."""
     preset = PRESETS.get(spec.name)
@@ -69,8 +73,10 @@ def locate(spec: ModelSpec, notify: Callable[[str], None] | None = None) -> str:
     if folder.is_dir():
         _check_folder(spec.name, {path.name for path in folder.iterdir()})
         return str(folder.resolve())
+    if folder.is_file():
+        raise ModelError(f"model {spec.name} is a file; {WANTED}")
     if spec.name.startswith((".", "/", "~")) or spec.name.count("/") > 1:
-        raise ModelError(f"model folder {spec.name} does not exist")
+        raise ModelError(f"model folder {spec.name} does not exist; {WANTED}")
     _check_folder(spec.name, _hub_files(spec))
     return spec.name
 
@@ -84,10 +90,10 @@ def context_tokens(spec: ModelSpec) -> int | None:
         config = AutoConfig.from_pretrained(
             source, revision=spec.revision, trust_remote_code=spec.trust_remote_code
         )
-    except (OSError, ValueError) as exc:
+    except Exception as exc:  # whatever a config.json can make transformers stumble over
         raise ModelError(f"model {spec.name} has no readable config.json: {one_line(exc)}") from exc
     limit = getattr(config, "max_position_embeddings", None)
-    return int(limit) if limit else None
+    return limit if isinstance(limit, int) and limit > 0 else None
 
 
 def pick_dtype(device: str) -> Dtype:
@@ -120,9 +126,9 @@ def encoder(spec: ModelSpec) -> tuple[Encode | None, int]:
     try:
         config = AutoConfig.from_pretrained(source, **options)
         tokenizer: Any = AutoTokenizer.from_pretrained(source, **options) if with_tokenizer else None
-    except (OSError, ValueError, KeyError) as exc:
-        raise ModelError(f"model {spec.name} cannot be read: {one_line(exc)}") from exc
-    vocabulary = int(config.get_text_config().vocab_size)
+        vocabulary = int(config.get_text_config().vocab_size)
+    except Exception as exc:  # the tokenizer's library raises plain exceptions
+        raise ModelError(f"model {spec.name}: its tokenizer cannot be read: {one_line(exc)}") from exc
     if tokenizer is None:
         return None, vocabulary
 
@@ -139,9 +145,13 @@ def one_line(exc: BaseException) -> str:
 
 def _check_folder(name: str, files: set[str]) -> None:
     if "config.json" not in files:
-        raise ModelError(f"model {name} has no config.json")
-    if not any(file.endswith(".safetensors") for file in files):
-        raise ModelError(f"model {name} has no safetensors weights (other formats are refused)")
+        raise ModelError(f"model {name} has no config.json; {WANTED}")
+    if any(file.endswith(".safetensors") for file in files):
+        return
+    if pickles := sorted(file for file in files if file.endswith(PICKLES)):
+        why = f"only pickled weights ({pickles[0]}), which may run code"
+        raise ModelError(f"model {name} has {why}; convert them to safetensors")
+    raise ModelError(f"model {name} has no weights; {WANTED}")
 
 
 def _hub_files(spec: ModelSpec) -> set[str]:

@@ -3,10 +3,12 @@
 Exit codes: 0 done, 1 some cells failed, 2 bad input (nothing was started), 130 interrupted (resumable).
 """
 
+import json
 import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from rich.console import Console
 
@@ -29,6 +31,11 @@ def tell(text: str) -> None:
 def show(text: str) -> None:
     """One line on standard output, which is never broken."""
     out.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def emit(document: Any) -> None:
+    """One JSON document on standard output, and nothing else; text is escaped, for any terminal and pipe."""
+    print(json.dumps(document, indent=2, allow_nan=False))
 
 
 @contextmanager

@@ -34,7 +34,8 @@ class LiveScreen:
             self._begin_anew()
         self._size = size
         room = size.height - max(LEAST_FOR_MESSAGES, size.height // 5)
-        group = Group(*draw(size.width, max(room, 1)))
+        # The cursor rests on a line of its own: the "^C" that a terminal echoes there moves no other.
+        group = Group(*draw(size.width, max(room - 1, 1)), Text(""))
         if self._live is None:
             self._live = Live(
                 group,

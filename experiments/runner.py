@@ -31,7 +31,8 @@ LANE_POLL_S = 0.5
 class CellTrial(tune.Trainable):
     """One trial after another in one light process beside the driver.
 
-    It has no async method of its own: Ray would run it in an event loop, where `asyncio.run` cannot be.
+    All in one event loop, because Serve's handles stay bound to the loop that they were first used in.
+    It has no async method of its own: Ray would run it in an event loop, where no other can be run.
     """
 
     def setup(  # type: ignore[override]  # tune.with_parameters adds to its signature
@@ -40,6 +41,7 @@ class CellTrial(tune.Trainable):
         """Take over the first cell."""
         self._cells, self._conditions = cells, conditions
         self._cell = cells[config["cell_id"]]
+        self._loop = asyncio.Runner()
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         """Take over the next cell."""
@@ -48,8 +50,12 @@ class CellTrial(tune.Trainable):
 
     def step(self) -> dict[str, Any]:
         """Run the cell once; raises if it should be tried again."""
-        asyncio.run(_attempt(self._cell, self._conditions))
+        self._loop.run(_attempt(self._cell, self._conditions))
         return {"done": True}
+
+    def cleanup(self) -> None:
+        """The process ends."""
+        self._loop.close()
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
         """Tune asks for one before it reuses the actor: there is nothing to save, the store has it all."""

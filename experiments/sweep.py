@@ -14,19 +14,21 @@ from typing import Any
 
 from deployments.lanes import LaneView, start_board
 from deployments.local_ray import local_ray
-from deployments.models import context_tokens, locate
 from experiments.cells import Cell, blocks, cells
 from experiments.config import SweepConfig
 from experiments.errors import ConfigError
+from experiments.preflight import check
 from experiments.progress import SweepProgress
 from experiments.provenance import provenance
 from experiments.resolved import Resolved
 from experiments.running_results import RunningResults
 from experiments.traffic import traffic
+from results.errors import StoreError, one_line
 from results.lock import SweepLock
 from results.report.page import write_page
 from results.store import Store
 from results.summary import find
+from results.sweep_document import RESOLVED, check_sweep
 from workloads.workload import workload_hash
 
 Say = Callable[[str], None]
@@ -61,20 +63,22 @@ def run_sweep(config: SweepConfig, root: str, say: Say) -> Outcome:
     `auto` must time cannot be loaded. KeyboardInterrupt loses nothing.
     """
     store = Store(root)
+    planned = cells_of(config, begun(config, store))
+    if planned is None or _left(planned, store):
+        check(config, say)
     with SweepLock(root) as note:
         if note:
             say(note)
-        info = store.read_sweep()
+        info = begun(config, store)
         planned = cells_of(config, info)
         if planned is not None:
             left = _left(planned, store)
             if not left:
                 return _outcome(root, planned, store, ran=0)
             say(f"going on: {len(planned) - len(left)} of {len(planned)} cells are done")
-        _check_model(config, say)
         say("starting Ray on this machine")
         with local_ray() as ray:
-            lane_board = start_board(lanes := max(1, ray.gpus))
+            lane_board = start_board(lanes := max(1, min(ray.gpus, config.gpus or ray.gpus)))
             if info is None or planned is None:
                 info = _resolve(config, store, ray.gpus, say)
                 planned = cells(config, Resolved.from_dict(info["resolved"]))
@@ -89,6 +93,24 @@ def draw(store: Store) -> str:
     path = f"{store.root}/{PAGE}"
     write_page(find(store), store, path)
     return path
+
+
+def begun(config: SweepConfig, store: Store) -> dict[str, Any] | None:
+    """What the sweep recorded when it began, None if it has not. StoreError if that is not of this config."""
+    info = store.read_sweep()
+    if info is None:
+        return None
+    check_sweep(info, store.root, RESOLVED)
+    if info["config_hash"] != config.config_hash:
+        raise StoreError(
+            f"{store.root}/sweep.json is of another config ({info['config_hash']}, this one is "
+            f"{config.config_hash}): move it away, or --fresh starts anew"
+        )
+    try:
+        Resolved.from_dict(info["resolved"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise StoreError(f"{store.root}/sweep.json: resolved is damaged: {one_line(error)}") from error
+    return info
 
 
 def cells_of(config: SweepConfig, info: Mapping[str, Any] | None) -> tuple[Cell, ...] | None:
@@ -137,19 +159,6 @@ def _resolve(config: SweepConfig, store: Store, gpus: int, say: Say) -> dict[str
     }
     store.write_sweep(info)
     return info
-
-
-def _check_model(config: SweepConfig, say: Say) -> None:
-    """ModelError or ConfigError, before anything is started, if a model cannot be had or is too small."""
-    longest = config.workload.prompts.tokens.law().maximum + config.workload.limit_tokens
-    for model in {setting.model for setting in config.settings if setting.model is not None}:
-        locate(model, say)
-        context = context_tokens(model)
-        if context is not None and longest > context:
-            raise ConfigError(
-                f"model: {model.name} takes at most {context} tokens, "
-                f"the longest prompt and output together are {longest}"
-            )
 
 
 def _hashes(planned: Sequence[Cell]) -> dict[str, str]:

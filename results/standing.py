@@ -62,7 +62,7 @@ def standing(folder: str | os.PathLike[str]) -> Standing:
     store = Store(path)
     info = store.read_sweep()
     if info is None and held is None:
-        raise StoreError(f"{path}: holds no sweep.json; give a sweep's folder")
+        raise StoreError(f"{path}: holds no sweep.json; give a sweep's folder (`batchyard ls` lists them)")
     done, failures = store.done_cells(), store.failures()
     last = {failure.cell_id: failure for failure in failures}  # in order of attempts
     planned = (info or {}).get("planned_cells")

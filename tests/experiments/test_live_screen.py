@@ -38,7 +38,7 @@ def full(word: str, asked: list[tuple[int, int]] | None = None) -> Draw:
     return draw
 
 
-@pytest.mark.parametrize(("columns", "rows", "room"), [(80, 24, 20), (200, 50, 40), (40, 10, 6), (20, 3, 1)])
+@pytest.mark.parametrize(("columns", "rows", "room"), [(80, 24, 19), (200, 50, 39), (40, 10, 5), (20, 4, 1)])
 def test_the_drawing_stays_in_its_place_and_leaves_room_for_messages(
     columns: int, rows: int, room: int
 ) -> None:
@@ -54,7 +54,7 @@ def test_the_drawing_stays_in_its_place_and_leaves_room_for_messages(
     assert asked == [(columns, room)] * 3
     assert not seen.terminal.cursor_shown
     seen.screen.say("second")
-    assert [line for line in seen.lines() if "look" not in line] == ["first", "second"][-(rows - room) :]
+    assert [line for line in seen.lines() if "look" not in line] == ["first", "second"][-(rows - room - 1) :]
     seen.screen.stop()
     seen.screen.stop()
     seen.lines()
@@ -92,6 +92,15 @@ def test_a_resized_terminal_is_drawn_anew_with_the_last_messages(size: tuple[int
     lines = seen.lines()
     assert not [line for line in lines if line.startswith("before")]
     assert [line for line in lines if line.startswith("message")] == [f"message {n}" for n in (2, 3, 4)]
-    assert len([line for line in lines if line.startswith("after")]) == size[1] - max(4, size[1] // 5)
+    assert len([line for line in lines if line.startswith("after")]) == size[1] - max(4, size[1] // 5) - 1
     seen.screen.stop()
     assert seen.lines() == [f"message {n}" for n in (2, 3, 4)]
+
+
+def test_what_the_terminal_echoes_leaves_no_trace() -> None:
+    seen = Seen(80, 24)
+    seen.screen.show(full("look"))
+    seen.lines()
+    seen.terminal.feed("^C")
+    seen.screen.stop()
+    assert seen.lines() == []
