@@ -1,0 +1,68 @@
+"""What a shell is offered when Tab is pressed: configs, and the folders of sweeps.
+
+Only names are read. Where nothing is offered, bash completes file names as ever.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+RESULTS = "results/data"
+CONFIGS = ("experiments/configs",)
+MARKS = ("sweep.json", "driver.lock")  # a folder with one of them is a sweep's
+
+
+def configs(incomplete: str) -> list[str]:
+    """YAML files here, in the folder that is being typed, and the configs that come with batchyard."""
+    folders = [_typed(incomplete)] if "/" in incomplete else [".", *CONFIGS]
+    found = [
+        _join(folder, path.name)
+        for folder in folders
+        for path in _entries(folder)
+        if path.suffix in (".yaml", ".yml") and path.is_file()
+    ]
+    return _matching([*found, *(_below(CONFIGS, incomplete))], incomplete)
+
+
+def sweeps(incomplete: str) -> list[str]:
+    """Folders of sweeps in the folder that is being typed, or in the default results folder."""
+    typed = [_typed(incomplete)] if "/" in incomplete else []
+    folders = dict.fromkeys([*typed, RESULTS])
+    found = [
+        _join(folder, path.name)
+        for folder in folders
+        for path in _entries(folder)
+        if any((path / mark).is_file() for mark in MARKS)
+    ]
+    by_name = [path for path in found if "/" not in incomplete and Path(path).name.startswith(incomplete)]
+    return sorted({*_matching(found, incomplete), *by_name})
+
+
+def _below(folders: Iterable[str], incomplete: str) -> list[str]:
+    """The configs that come with batchyard, also while the way to them is being typed."""
+    return [
+        _join(folder, path.name)
+        for folder in folders
+        if folder.startswith(incomplete)
+        for path in _entries(folder)
+        if path.suffix == ".yaml"
+    ]
+
+
+def _matching(found: Iterable[str], incomplete: str) -> list[str]:
+    return sorted({path for path in found if path.startswith(incomplete)})
+
+
+def _typed(incomplete: str) -> str:
+    """The folder part of what is being typed, as it is being typed."""
+    return incomplete.rpartition("/")[0] or "/"
+
+
+def _entries(folder: str) -> list[Path]:
+    try:
+        return sorted(Path(folder).expanduser().iterdir())
+    except OSError:
+        return []
+
+
+def _join(folder: str, name: str) -> str:
+    return name if folder == "." else f"{folder.rstrip('/')}/{name}"

@@ -1,0 +1,43 @@
+"""`batchyard report`: the page of a sweep, and what it found, from the rows in its folder."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from experiments.commands.arguments import AsJson, Folder, command
+from experiments.console import one_line_errors, show, tell
+
+EXAMPLES = (
+    "Examples:  batchyard report results/data/local-0123456789ab -o page.html  ·  "
+    "batchyard report results/data/local-0123456789ab --json"
+)
+
+
+def report(
+    folder: Folder,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Default: report.html in it.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Draw the page of a sweep again, from the rows in its folder; also while it runs."""
+    with one_line_errors():
+        from experiments.final_findings import emit_findings, show_findings
+        from results.read import open_sweep
+        from results.report.page import write_page
+        from results.summary import find
+
+        store = open_sweep(folder)
+        findings = find(store)
+        path = output or folder / "report.html"
+        if path.is_dir():
+            path = path / "report.html"
+        write_page(findings, store, path)
+        for problem in store.problems:
+            tell(f"warning: {problem}")
+        if as_json:
+            emit_findings(findings, str(folder), str(path), store.problems)
+            return
+        show_findings(findings, str(path))
+        if len(findings.trials) < findings.planned_cells:
+            done = f"{len(findings.trials)} of {findings.planned_cells} cells are done"
+            show(f"{done}; `{command('resume', folder)}` goes on")

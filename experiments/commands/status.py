@@ -1,0 +1,142 @@
+"""`batchyard status`: how one sweep stands, from another terminal while it runs, or after it was killed."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from experiments.commands.arguments import AsJson, Folder, command
+from experiments.commands.listing import in_words, standing_document, when
+from experiments.console import emit, one_line_errors, out, show, tell
+
+if TYPE_CHECKING:
+    from experiments.cells import Cell
+    from results.standing import Standing
+
+EXAMPLES = (
+    "Examples:  batchyard status results/data/local-0123456789ab  ·  "
+    "batchyard status results/data/local-0123456789ab --json"
+)
+
+
+def status(folder: Folder, as_json: AsJson = False) -> None:
+    """Show how a sweep stands: cells done, left and failed, its driver, and how to go on."""
+    with one_line_errors():
+        from results.standing import standing
+
+        one = standing(folder)
+        cells = _cells(one)
+        for problem in one.problems:
+            tell(f"warning: {problem}")
+        if as_json:
+            emit(_document(one, cells))
+        else:
+            _show(one, cells)
+
+
+def _cells(one: "Standing") -> "Sequence[Cell]":
+    """The cells of its config; none if that cannot be known (another version made them, or none are known yet)."""
+    from experiments.config import parse
+    from experiments.errors import ConfigError
+    from experiments.sweep import cells_of
+
+    if not one.info:
+        return ()
+    try:
+        return cells_of(parse(one.info["config"], source=f"{one.folder}/sweep.json"), one.info) or ()
+    except ConfigError as error:
+        tell(f"warning: its cells are only counted: {str(error).splitlines()[0]}")
+    except (KeyError, TypeError, ValueError):
+        tell("warning: its cells are only counted: sweep.json does not say what they are")
+    return ()
+
+
+def _document(one: "Standing", cells: "Sequence[Cell]") -> dict[str, Any]:
+    return standing_document(one) | {
+        "left_cells": _left(one),
+        "rates": one.info.get("resolved", {}).get("rates"),
+        "durations_s": one.info.get("resolved", {}).get("durations_s"),
+        "failed": [
+            failure.model_dump(mode="json", exclude={"schema_version"}) for failure in one.failed.values()
+        ],
+        "cells": [
+            {
+                "cell_id": cell.cell_id,
+                "backend": cell.backend,
+                "setting": cell.setting,
+                "rate": cell.rate,
+                "repeat": cell.repeat,
+                "state": _state(one, cell.cell_id),
+            }
+            for cell in cells
+        ],
+        "go_on": _go_on(one),
+    }
+
+
+def _show(one: "Standing", cells: "Sequence[Cell]") -> None:
+    show(f"{one.name}: {in_words(one)}")
+    if one.planned is None:
+        show("cells: not known yet, its engines are timed first")
+    else:
+        show(
+            f"cells: {len(one.done)} of {one.planned} done, {len(one.failed)} failed, "
+            f"{_left(one)} left; attempts that failed: {one.failed_attempts}"
+        )
+        rates = one.info.get("resolved", {}).get("rates", [])
+        if rates:
+            show(f"rates: {', '.join(f'{rate:g}' for rate in rates)} requests/s")
+    if cells:
+        out.print(_table(one, cells))
+    named = {cell.cell_id: _name(cell) for cell in cells}
+    for cell_id, failure in one.failed.items():
+        show(f"failed: {named.get(cell_id, cell_id)}: {failure.cause}: {failure.error}")
+    if one.driver is not None:
+        ended = {True: "", False: ", has ended", None: ", cannot be seen from here"}[one.driver.alive]
+        show(f"driver: process {one.driver.pid} on {one.driver.host} since {when(one.driver.since)}{ended}")
+    show(f"begun: {when(one.begun_at)}, last row: {when(one.last_row_at)} (UTC)")
+    show(f"page: {one.page or 'none yet'}")
+    if (again := _go_on(one)) is not None:
+        show(f"go on: {again}")
+
+
+def _table(one: "Standing", cells: "Sequence[Cell]") -> Any:
+    """Cells done of each setting (down) at each rate (across)."""
+    from rich.table import Table
+
+    rates = sorted({cell.rate for cell in cells})
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    table.add_column("done", no_wrap=True)
+    for rate in rates:
+        table.add_column(f"{rate:g}/s", justify="right")
+    for backend, setting in dict.fromkeys((cell.backend, cell.setting) for cell in cells):
+        of_setting = [cell for cell in cells if (cell.backend, cell.setting) == (backend, setting)]
+        counts = []
+        for rate in rates:
+            repeats = [cell for cell in of_setting if cell.rate == rate]
+            counts.append(f"{sum(cell.cell_id in one.done for cell in repeats)}/{len(repeats)}")
+        table.add_row(f"{backend}  {setting}", *counts)
+    return table
+
+
+def _left(one: "Standing") -> int | None:
+    """Cells that are neither done nor failed."""
+    return None if one.planned is None else max(0, one.planned - len(one.done) - len(one.failed))
+
+
+def _state(one: "Standing", cell_id: str) -> str:
+    if cell_id in one.done:
+        return "done"
+    return "failed" if cell_id in one.failed else "left"
+
+
+def _name(cell: "Cell") -> str:
+    return f"{cell.backend}  {cell.setting}  {cell.rate:g} req/s  repeat {cell.repeat + 1}"
+
+
+def _go_on(one: "Standing") -> str | None:
+    """The command that runs what is missing; None if nothing is, or somebody does."""
+    if one.state in ("complete", "running"):
+        return None
+    name, written = one.info.get("name"), one.info.get("config_hash")
+    if not one.info or one.name != f"{name}-{written}":  # not resolved yet, or set aside by --fresh
+        return "batchyard sweep CONFIG" if not one.info else None
+    return command("resume", one.folder)

@@ -1,0 +1,107 @@
+"""`batchyard sweep` and `batchyard resume`: run what is missing of a sweep, or say what that would be."""
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from experiments.commands.arguments import RESULTS, AsJson, Config, Folder, Results, command
+from experiments.console import one_line_errors, show, tell
+from results.errors import StoreError
+
+if TYPE_CHECKING:
+    from experiments.config import SweepConfig
+
+SWEEP_EXAMPLES = (
+    "Examples:  batchyard sweep experiments/configs/local.yaml  ·  "
+    "batchyard sweep my.yaml --dry-run  ·  batchyard sweep my.yaml --results /data/sweeps  ·  "
+    "batchyard sweep my.yaml --fresh  ·  batchyard sweep my.yaml --json > findings.json"
+)
+RESUME_EXAMPLES = "Example:  batchyard resume results/data/local-0123456789ab"
+
+
+def sweep(
+    config: Config,
+    fresh: Annotated[bool, typer.Option(help="Start anew; an earlier run is kept beside it.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be run and how long it takes; start nothing.")
+    ] = False,
+    results: Results = RESULTS,
+    as_json: AsJson = False,
+) -> None:
+    """Run a sweep, or what is missing of it, and draw its page.
+
+    Ctrl-C, a crash or a lost machine: the same command goes on where it stopped.
+    """
+    with one_line_errors():
+        if ":/" in str(results):  # a path would take it for a local folder of that name, and fill it
+            raise StoreError(f"--results must be a folder of this machine, got {results}")
+        from experiments.config import load
+
+        loaded = load(config)
+        for warning in loaded.warnings:
+            tell(f"warning: {config}: {warning}")
+        if dry_run:
+            from experiments.dry_run import dry_run as say_plan
+
+            say_plan(loaded, results, fresh=fresh, as_json=as_json)
+            return
+        elsewhere = () if results == RESULTS else ("--results", results)
+        _run(loaded, results, fresh=fresh, again=command("sweep", config, *elsewhere), as_json=as_json)
+
+
+def resume(folder: Folder, as_json: AsJson = False) -> None:
+    """Go on with a sweep from its results folder, without its config file."""
+    with one_line_errors():
+        from experiments.config import parse
+        from results.read import open_sweep
+
+        info = open_sweep(folder).read_sweep() or {}
+        loaded = parse(info["config"], source=f"{folder}/sweep.json")
+        if folder.resolve().name != f"{loaded.name}-{loaded.config_hash}":
+            raise StoreError(
+                f"{folder}: must be named {loaded.name}-{loaded.config_hash} as its config says; rename it back"
+            )
+        again = command("resume", folder)
+        _run(loaded, folder.resolve().parent, fresh=False, again=again, as_json=as_json)
+
+
+def _run(config: "SweepConfig", results: Path, *, fresh: bool, again: str, as_json: bool) -> None:
+    from experiments.final_findings import emit_findings, show_findings
+    from experiments.sweep import run_sweep, sweep_root
+    from results.store import Store
+    from results.summary import find
+
+    root = sweep_root(config, results)
+    if fresh:
+        _move_aside(Path(root))
+    try:
+        outcome = run_sweep(config, root, tell)
+    except KeyboardInterrupt:
+        tell(f"interrupted; nothing that was done is lost: `{again}` goes on")
+        raise typer.Exit(130) from None
+    store = Store(root)
+    findings = find(store)
+    if as_json:
+        emit_findings(findings, root, outcome.page, store.problems)
+    else:
+        show_findings(findings, outcome.page)
+    say = tell if as_json else show
+    if outcome.ran == 0 and outcome.complete:
+        say(f"This sweep is complete ({outcome.done} cells); --fresh starts anew.")
+    if not outcome.complete:
+        failed = outcome.planned - outcome.done
+        say(f"{failed} of {outcome.planned} cells failed; `{again}` tries them again.")
+        raise typer.Exit(1)
+
+
+def _move_aside(root: Path) -> None:
+    from results.lock import SweepLock
+
+    if root.exists():
+        with SweepLock(root):
+            pass  # a living driver is not moved from under
+        stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+        os.rename(root, root.with_name(f"{root.name}-until-{stamp}"))

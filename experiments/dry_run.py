@@ -1,0 +1,147 @@
+"""`batchyard sweep --dry-run`: the plan of a sweep in words or as JSON. Nothing is started, nothing written."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from deployments.models import locate
+from experiments.cells import Cell
+from experiments.config import SweepConfig
+from experiments.console import emit, out, show, tell
+from experiments.plan import AROUND_S, LOAD_S, OTHER_LOAD_S, TIMING_S, Plan, Span, make_plan, to_dict
+from experiments.resolve import OUTPUT_TOKENS, REPEATS
+from experiments.sweep import cells_of, sweep_root
+from results.lock import driver
+from results.store import Store
+
+
+def dry_run(config: SweepConfig, results: Path, *, fresh: bool, as_json: bool) -> None:
+    """Say what the sweep would do. ConfigError, ModelError or StoreError where it would be refused."""
+    _check_model_folder(config)
+    root = sweep_root(config, results)
+    store = Store(root)
+    info = None if fresh else store.read_sweep()
+    cells_of(config, info)  # refuses a sweep that began with other cells
+    plan = make_plan(config, info, store.trials() if info is not None else [])
+    for problem in store.problems:
+        tell(f"warning: {problem}")
+    held = driver(root)
+    running = held is not None and held.alive is True
+    if as_json:
+        emit({"name": config.name, "folder": root, "running": running, **to_dict(plan)})
+        return
+    _show(config, plan, root)
+    if held is not None and running:
+        show(f"It runs already: process {held.pid} since {held.since}.")
+    show("Nothing was started, and nothing was written.")
+
+
+def _check_model_folder(config: SweepConfig) -> None:
+    """A folder is looked into; a hub is not asked, and the packaged model is not converted."""
+    models = {setting.model for setting in config.settings if setting.model is not None}
+    for model in models:
+        if model.name.startswith((".", "/", "~")) or Path(model.name).is_dir():
+            locate(model)
+
+
+def _show(config: SweepConfig, plan: Plan, root: str) -> None:
+    left, planned = len(plan.left), len(plan.cells)
+    stands = f"{planned - left} done, {left} left" if plan.begun else "not begun"
+    show(f"{config.name}: {planned} cells ({stands}), results in {root}")
+    out.print(_table(plan))
+    if not left:
+        show(f"This sweep is complete ({planned} cells); --fresh starts anew.")
+        return
+    if plan.rates is None:
+        show(
+            "Rates: auto. Three are set once the engines have been timed: half and nine tenths of what the "
+            "slowest setting can do, and at least 3 times what naive can do."
+        )
+    if plan.probes:
+        show(f"Timed first: {_probes(plan)}; {_minutes(plan.measuring)} with the loading.")
+    loads = sum(plan.loads.values())
+    show(f"Engine loads: {loads} ({_by_backend(plan)}) with {len(plan.loads)} different engine set-ups.")
+    each = ", ".join(f"repeat {repeat + 1} {_minutes(span)}" for repeat, span in plan.repeats.items())
+    show(f"Time on one lane: {_minutes(plan.whole)} ({each}); n GPUs take about an n-th.")
+    for line in _rests_on(plan):
+        show(f"  {line}")
+
+
+def _table(plan: Plan) -> Table:
+    """One row per setting on a backend: all have the same rates and repeats."""
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    for name in ("backend", "strategy"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("rates req/s")
+    for name in ("arrivals s", "repeats", "cells", "done"):
+        table.add_column(name, justify="right")
+    left = {cell.cell_id for cell in plan.left}
+    groups: dict[tuple[str, str], list[Cell]] = {}
+    for cell in plan.cells:
+        groups.setdefault((cell.backend, cell.setting), []).append(cell)
+    for (backend, setting), cells in groups.items():
+        rates = _listed(f"{cell.rate:g}" for cell in cells) if plan.rates is not None else "auto (3)"
+        lengths = _listed(f"{cell.duration_s:g}" for cell in cells)
+        lengths += " or more" if plan.grows_below is not None else ""
+        repeats = len({cell.repeat for cell in cells})
+        done = sum(cell.cell_id not in left for cell in cells)
+        table.add_row(backend, setting, rates, lengths, str(repeats), str(len(cells)), str(done))
+    return table
+
+
+def _probes(plan: Plan) -> str:
+    return "; ".join(
+        f"{probe.backend} at batch {_listed(map(str, probe.batch_sizes))}"
+        f" ({1 + REPEATS} runs each of {OUTPUT_TOKENS} tokens after a prompt of {probe.prompt_tokens})"
+        for probe in plan.probes
+    )
+
+
+def _by_backend(plan: Plan) -> str:
+    backends: dict[str, int] = {}
+    of_key = {cell.lane_key: cell.backend for cell in plan.cells}
+    of_key |= {probe.lane_key: probe.backend for probe in plan.probes}
+    for key, count in plan.loads.items():
+        backends[of_key[key]] = backends.get(of_key[key], 0) + count
+    return ", ".join(f"{name} {count}" for name, count in backends.items())
+
+
+def _rests_on(plan: Plan) -> list[str]:
+    """What the time is made of, so that it can be doubted in the right place."""
+    limits = _listed(f"{cell.drain_limit_s:g}" for cell in plan.left)
+    used = {cell.backend for cell in plan.left}
+    named = [f"{name} {seconds:g} s" for name, seconds in LOAD_S.items() if name in used]
+    if used - set(LOAD_S):
+        named.append(f"{', '.join(sorted(used - set(LOAD_S)))} {OTHER_LOAD_S:g} s")
+    timing = f", {TIMING_S:g} s for timing an engine" if plan.probes else ""
+    around = (
+        f"It rests on: arrivals as above; draining of 0 s to the limit ({limits} s) a trial; {AROUND_S:g} s "
+        f"around a trial; loading of a small model ({', '.join(named)}){timing}."
+    )
+    lines = [around]
+    if plan.known:
+        lines.append(
+            f"{plan.known} of the cells left have a twin that is done, and are counted as long as that."
+        )
+    if plan.grows_below is not None:
+        lines.append(
+            f"A rate below {plan.grows_below:g} requests/s, which a slow machine gets, makes its trials longer."
+        )
+    return lines
+
+
+def _listed(values: Iterable[Any]) -> str:
+    return ", ".join(dict.fromkeys(values))
+
+
+def _minutes(span: Span) -> str:
+    """A range of whole minutes, or of hours where it is long."""
+    unit, name = (3600, "h") if span.high_s >= 2 * 3600 else (60, "min")
+    low, high = (_short(seconds / unit, whole=unit == 60) for seconds in (span.low_s, span.high_s))
+    return f"about {low} {name}" if low == high else f"{low} to {high} {name}"
+
+
+def _short(value: float, *, whole: bool) -> str:
+    return str(max(1, round(value))) if whole else f"{value:.1f}"

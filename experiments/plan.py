@@ -1,0 +1,182 @@
+"""What a sweep would do, or has left to do: cells, engine loads and time. Nothing is started or written.
+
+Time of a trial: between its arrivals alone (everything is served as it comes) and its arrivals with the
+whole drain limit, plus what surrounds it. A cell whose twin (the same setting and rate) is done takes as
+long as that took. The constants are of the default sweep on 2 cores: first guesses, and said to be that.
+"""
+
+import dataclasses
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from experiments.capacity import AUTO_RATES, Probe, fewest_requests, probes, resolve_rates
+from experiments.cells import Cell, blocks, cells
+from experiments.config import SweepConfig
+from experiments.resolved import Resolved
+from results.records import Trial
+
+AROUND_S = 3.0  # handshake, warm-up, probe and handing over: 2.5 to 3 s a trial
+LOAD_S = {"vllm": 40.0, "simulated": 5.0}  # clearing the lane and loading a small model from a local disk
+OTHER_LOAD_S = 20.0
+TIMING_S = 5.0  # of one engine, once it is loaded
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Seconds, from the least to the most that is expected."""
+
+    low_s: float
+    high_s: float
+
+    def __add__(self, other: "Span") -> "Span":
+        return Span(self.low_s + other.low_s, self.high_s + other.high_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The cells of a sweep in two parts, done and left, and what the left ones cost on one lane."""
+
+    begun: bool
+    rates: tuple[float, ...] | None  # None: `auto`, not measured yet; the rates of `cells` are then 1, 2, 3
+    cells: tuple[Cell, ...]
+    left: tuple[Cell, ...]
+    probes: tuple[Probe, ...]  # what `auto` would time first
+    loads: Mapping[str, int]  # engine loads by lane key, those of the probes too
+    measuring: Span  # what the probes take, with their loads
+    repeats: Mapping[int, Span]  # by repeat (from 0): what is left of it
+    grows_below: float | None  # automatic durations are longer at rates below this, which are not known yet
+    known: int  # cells whose twins are done: their time is not a guess
+
+    @property
+    def whole(self) -> Span:
+        """All that is left."""
+        return sum(self.repeats.values(), start=self.measuring)
+
+
+def make_plan(config: SweepConfig, info: Mapping[str, Any] | None, trials: Sequence[Trial]) -> Plan:
+    """The plan of a sweep. `info`: its sweep.json if it has begun; `trials`: those that are done."""
+    resolved, known_rates = _resolved(config, info)
+    planned = cells(config, resolved)
+    done = {trial.cell_id for trial in trials}
+    left = tuple(cell for cell in planned if cell.cell_id not in done)
+    to_time = probes(config) if info is None else ()
+    took = _took(trials)
+    warm = to_time[-1].lane_key if to_time else (info or {}).get("measured", {}).get("warm_lane")
+    order = [
+        [one for one in block if one.cell_id not in done] for block in blocks(planned, config.seed, warm)
+    ]
+    loads, repeats = _cost(order, to_time, took, isolate=config.isolate)
+    guessed = not known_rates and config.duration_s is None
+    return Plan(
+        begun=info is not None,
+        rates=resolved.rates if known_rates else None,
+        cells=planned,
+        left=left,
+        probes=to_time,
+        loads=loads,
+        measuring=_sum(_load(probe.backend, probe.engine) + Span(TIMING_S, TIMING_S) for probe in to_time),
+        repeats=repeats,
+        grows_below=fewest_requests(config) / config.minimum_duration_s if guessed else None,
+        known=sum(_twin(cell) in took for cell in left),
+    )
+
+
+def _resolved(config: SweepConfig, info: Mapping[str, Any] | None) -> tuple[Resolved, bool]:
+    """Rates and durations, and whether the rates are those that the sweep will have."""
+    if info is not None:
+        return Resolved.from_dict(info["resolved"]), True
+    if config.arrival_rate is not None:
+        return resolve_rates(config, {}), True
+    duration_s = config.duration_s or config.minimum_duration_s
+    count = len(AUTO_RATES)
+    rates = tuple(float(place) for place in range(1, count + 1))
+    return Resolved(rates=rates, durations_s=(duration_s,) * count), False
+
+
+def _cost(
+    order: Iterable[Sequence[Cell]], to_time: Sequence[Probe], took: Mapping[Any, float], *, isolate: bool
+) -> tuple[Counter[str], dict[int, Span]]:
+    """Loads by lane key and the time of each repeat, on one lane that keeps what it has loaded."""
+    loads = Counter(probe.lane_key for probe in to_time)
+    repeats: dict[int, Span] = {}
+    loaded = to_time[-1].lane_key if to_time else None
+    for block in order:
+        for cell in block:
+            span = _trial(cell, took)
+            if isolate or cell.lane_key != loaded:
+                loads[cell.lane_key] += 1
+                span += _load(cell.backend, cell.engine)
+            loaded = cell.lane_key
+            repeats[cell.repeat] = repeats.get(cell.repeat, Span(0.0, 0.0)) + span
+    return loads, repeats
+
+
+def _trial(cell: Cell, took: Mapping[Any, float]) -> Span:
+    if (known_s := took.get(_twin(cell))) is not None:
+        return Span(known_s, known_s)
+    least_s = cell.duration_s + AROUND_S
+    return Span(least_s, least_s + cell.drain_limit_s)
+
+
+def _load(backend: str, engine: Mapping[str, Any]) -> Span:
+    seconds = LOAD_S.get(backend, OTHER_LOAD_S) + engine.get("load_s", 0.0)
+    return Span(seconds, seconds)
+
+
+def _took(trials: Sequence[Trial]) -> dict[Any, float]:
+    """Mean length of the trials that are done, by setting and rate."""
+    by_twin: dict[Any, list[float]] = defaultdict(list)
+    for trial in trials:
+        by_twin[trial.backend, trial.setting, trial.rate].append(trial.total_s)
+    return {twin: sum(lengths) / len(lengths) for twin, lengths in by_twin.items()}
+
+
+def _twin(cell: Cell) -> tuple[str, str, float]:
+    return cell.backend, cell.setting, cell.rate
+
+
+def _sum(spans: Iterable[Span]) -> Span:
+    return sum(spans, start=Span(0.0, 0.0))
+
+
+def to_dict(plan: Plan) -> dict[str, Any]:
+    """Plain JSON values."""
+    left = {cell.cell_id for cell in plan.left}
+    return {
+        "begun": plan.begun,
+        "rates": list(plan.rates) if plan.rates is not None else "auto",
+        "planned_cells": len(plan.cells),
+        "done_cells": len(plan.cells) - len(plan.left),
+        "cells": [
+            {
+                # An automatic dtype or rate is part of the id, and is measured first.
+                "cell_id": cell.cell_id if plan.begun else None,
+                "backend": cell.backend,
+                "strategy": cell.strategy,
+                "setting": cell.setting,
+                "knobs": dict(cell.knobs),
+                "rate": cell.rate if plan.rates is not None else "auto",
+                "repeat": cell.repeat,
+                "duration_s": cell.duration_s,
+                "drain_limit_s": cell.drain_limit_s,
+                "done": cell.cell_id not in left,
+            }
+            for cell in plan.cells
+        ],
+        "loads": [{"lane_key": key, "loads": count} for key, count in plan.loads.items()],
+        "engine_loads": sum(plan.loads.values()),
+        "auto_measures": [
+            {
+                "backend": probe.backend,
+                "batch_sizes": list(probe.batch_sizes),
+                "prompt_tokens": probe.prompt_tokens,
+            }
+            for probe in plan.probes
+        ],
+        "measuring": dataclasses.asdict(plan.measuring),
+        "repeats": [{"repeat": repeat, **dataclasses.asdict(span)} for repeat, span in plan.repeats.items()],
+        "whole": dataclasses.asdict(plan.whole),
+        "durations_grow_below_rate": plan.grows_below,
+    }
