@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from deployments.backends.backend import Output, Work
+from deployments.errors import last_line
 from deployments.service import Reply
 from workloads.request import Request
 
@@ -91,7 +92,7 @@ class Client:
             reply = await self._generate(work, request.max_new_tokens)
         except Exception as raised:  # noqa: BLE001 - the replica is gone: a row, and the end of sending
             cause = type(raised).__name__
-            error = (str(raised).strip().splitlines() or [cause])[-1]
+            error = last_line(raised)
             self.lost = f"{cause}: {error}"
         else:
             if _fatal(reply.output):

@@ -15,3 +15,9 @@ class OutOfMemory(BackendError):
 
 class EngineDead(BackendError):
     """The engine is gone: the trial fails and its lane is condemned."""
+
+
+def last_line(error: BaseException) -> str:
+    """What an error says that came through Ray, which puts a traceback above it; or the name of its class."""
+    lines = str(error).strip().splitlines()
+    return lines[-1] if lines else type(error).__name__

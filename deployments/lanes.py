@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 
 from deployments.backends.blocking_call import BlockingCall
 from deployments.backends.cpu_threads import cpu_threads
-from deployments.errors import BackendError, ModelError
+from deployments.errors import BackendError, ModelError, last_line
 from deployments.models import ModelSpec
 from deployments.replica import Replica
 
@@ -198,7 +198,7 @@ async def occupy(lane: Lane, load: Load, *, fresh: bool = False) -> tuple[Lane, 
         if isinstance(cause, ModelError):
             await lanes.break_key.remote(load.key, str(cause))
             raise ModelError(str(cause)) from None
-        raise BackendError(f"{load.backend} could not be started: {_last_line(cause)}") from error
+        raise BackendError(f"{load.backend} could not be started: {last_line(cause)}") from error
     return await lanes.loaded.remote(lane.index, load.key, setup), call
 
 
@@ -267,7 +267,3 @@ def raised_there(error: BaseException) -> BaseException:
     cause = getattr(error, "cause", None)
     return cause if isinstance(cause, BaseException) else error
 
-
-def _last_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[-1] if lines else type(error).__name__

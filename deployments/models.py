@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 from deployments import packaged_model
 from deployments.errors import ModelError
+from results.errors import one_line
 
 Dtype: TypeAlias = Literal["auto", "float32", "bfloat16", "float16"]
 Encode: TypeAlias = Callable[[str], list[int]]
@@ -136,11 +137,6 @@ def encoder(spec: ModelSpec) -> tuple[Encode | None, int]:
         return list(tokenizer(text, add_special_tokens=False)["input_ids"])
 
     return encode, vocabulary
-
-
-def one_line(exc: BaseException) -> str:
-    """The first line of a foreign error that says something, or the name of its class."""
-    return next((line.strip() for line in str(exc).splitlines() if line.strip()), type(exc).__name__)
 
 
 def _check_folder(name: str, files: set[str]) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Any
 
-from deployments.errors import BackendError, ModelError
+from deployments.errors import BackendError, ModelError, last_line
 from deployments.lanes import Call, Lane, Load, board, occupy, raised_there
 from deployments.models import Dtype, pick_dtype
 from deployments.replica import Sample
@@ -70,8 +70,8 @@ async def _time(call: Any, probe: Probe, batch_size: int) -> list[Sample]:
         ]
     except Exception as error:
         cause = raised_there(error)
-        text = (str(cause).strip().splitlines() or [type(cause).__name__])[-1]
-        raise BackendError(f"{probe.backend} could not be timed at batch {batch_size}: {text}") from error
+        text = f"{probe.backend} could not be timed at batch {batch_size}: {last_line(cause)}"
+        raise BackendError(text) from error
     return taken[1:]
 
 

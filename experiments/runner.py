@@ -12,7 +12,7 @@ from typing import Any
 
 from ray import tune
 
-from deployments.errors import EngineDead, ModelError
+from deployments.errors import EngineDead, ModelError, last_line
 from deployments.lanes import Lane, Load, board, occupy, raised_there
 from deployments.local_ray import DRIVER_RESOURCE
 from experiments.cells import Cell
@@ -20,6 +20,7 @@ from experiments.errors import TrialError
 from experiments.traffic import traffic
 from experiments.trial import State, TrialRun
 from results.attempt import Attempt
+from results.errors import DiskFull
 from results.records import Failure
 from results.store import Store
 from workloads.errors import WorkloadError
@@ -89,6 +90,8 @@ async def _attempt(cell: Cell, conditions: Conditions) -> None:
         attempt.finish(await run.run())
     except PERMANENT as error:
         attempt.fail(_failure(attempt, error, permanent=True))
+    except DiskFull as error:  # another try at once would end the same way, and the lane is as good as before
+        attempt.fail(_failure(attempt, error, permanent=False))
     except Exception as error:
         permanent = isinstance(error, TrialError) and error.permanent
         if lane is not None and not isinstance(error, TrialError):
@@ -140,17 +143,20 @@ def load_of(cell: Cell) -> Load:
 def _failure(attempt: Attempt, error: BaseException, *, permanent: bool) -> Failure:
     error = raised_there(error)
     cause = error.cause if isinstance(error, TrialError) else _CAUSES.get(type(error), type(error).__name__)
-    lines = str(error).strip().splitlines()
     return Failure(
         cell_id=attempt.cell_id,
         attempt=attempt.number,
         cause=cause,
-        error=lines[-1] if lines else type(error).__name__,
+        error=last_line(error),
         permanent=permanent,
         failed_at=datetime.now(UTC).isoformat(timespec="seconds"),
     )
 
 
-_CAUSES: dict[type[BaseException], str] = {ModelError: "model", EngineDead: "engine-dead"}
+_CAUSES: dict[type[BaseException], str] = {
+    ModelError: "model",
+    EngineDead: "engine-dead",
+    DiskFull: "disk-full",
+}
 
 RESOURCES: dict[str, float] = {"cpu": 0, DRIVER_RESOURCE: 1}

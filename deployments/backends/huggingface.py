@@ -15,7 +15,8 @@ from deployments.backends.backend import EngineStep, Limits, Memory, Output, Wor
 from deployments.backends.engine_args import HuggingFaceArgs
 from deployments.backends.open_runs import OpenRuns
 from deployments.errors import BackendError, EngineDead, OutOfMemory
-from deployments.models import ModelSpec, one_line
+from deployments.models import ModelSpec
+from results.errors import one_line
 
 if TYPE_CHECKING:
     from deployments.backends.padded_generation import Generated, PaddedGeneration

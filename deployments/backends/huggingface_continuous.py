@@ -19,7 +19,8 @@ from deployments.backends.joined_sequence import JoinedSequence
 from deployments.backends.open_runs import OpenRuns
 from deployments.backends.paged_passes import PassRecorder
 from deployments.errors import BackendError, EngineDead
-from deployments.models import ModelSpec, one_line
+from deployments.models import ModelSpec
+from results.errors import one_line
 
 if TYPE_CHECKING:
     from deployments.backends.paged_engine import PagedEngine

@@ -16,7 +16,8 @@ from deployments.backends import resident_memory
 from deployments.backends.backend import Limits, Memory
 from deployments.backends.cpu_threads import cpu_threads
 from deployments.errors import ModelError, OutOfMemory
-from deployments.models import ModelSpec, locate, one_line, pick_dtype, resolve
+from deployments.models import ModelSpec, locate, pick_dtype, resolve
+from results.errors import one_line
 
 PAD_ID = 0  # any id: padding is masked
 

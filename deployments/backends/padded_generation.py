@@ -17,7 +17,7 @@ from transformers import StoppingCriteria, StoppingCriteriaList
 
 from deployments.backends.loaded_model import PAD_ID, LoadedModel, free_memory, is_out_of_memory
 from deployments.errors import OutOfMemory
-from deployments.models import one_line
+from results.errors import one_line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

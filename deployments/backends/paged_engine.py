@@ -19,7 +19,8 @@ from deployments.backends.loaded_model import LoadedModel, is_out_of_memory
 from deployments.backends.paged_manager import Listener, PagedManager
 from deployments.backends.paged_passes import PassRecorder
 from deployments.errors import ModelError, OutOfMemory
-from deployments.models import ModelSpec, one_line
+from deployments.models import ModelSpec
+from results.errors import one_line
 
 DEFAULT_MAX_NUM_SEQS = 256
 _GIB = 2**30

@@ -22,7 +22,8 @@ from deployments.backends.vllm_engine import Engine, build, end_sockets, release
 from deployments.backends.vllm_steps import StepRecorder
 from deployments.backends.vllm_stream import Stream
 from deployments.errors import BackendError, EngineDead, ModelError
-from deployments.models import ModelSpec, one_line
+from deployments.models import ModelSpec
+from results.errors import one_line
 
 CLOSE_GRACE_S = 5.0
 ABORT_AGAIN_S = 0.05

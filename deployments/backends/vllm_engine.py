@@ -18,7 +18,8 @@ from deployments.backends.cpu_threads import cpu_threads
 from deployments.backends.engine_args import VllmArgs
 from deployments.backends.vllm_steps import StepRecorder
 from deployments.errors import BackendError, ModelError
-from deployments.models import ModelSpec, locate, one_line, pick_dtype, resolve
+from deployments.models import ModelSpec, locate, pick_dtype, resolve
+from results.errors import one_line
 
 RELEASE_S = 5.0
 DEFAULT_MAX_NUM_SEQS = 256

@@ -53,8 +53,8 @@ def test_a_folder_with_safetensors_is_located(tmp_path: Path, monkeypatch: pytes
     ("files", "said"),
     [
         (("model.safetensors",), "has no config.json"),
-        (("config.json",), "has no safetensors weights"),
-        (("config.json", "pytorch_model.bin"), "has no safetensors weights"),
+        (("config.json",), "has no weights; a model is a folder with config.json and safetensors weights"),
+        (("config.json", "pytorch_model.bin"), r"only pickled weights \(pytorch_model\.bin\)"),
     ],
     ids=["no config", "no weights", "pickle only"],
 )
@@ -93,7 +93,7 @@ def test_a_cached_id_is_located_offline(tmp_path: Path, monkeypatch: pytest.Monk
     snapshot.mkdir(parents=True)
     (snapshot / "config.json").touch()
     spec = ModelSpec(name="some/model", revision=commit)
-    with pytest.raises(ModelError, match="no safetensors"):
+    with pytest.raises(ModelError, match="has no weights"):
         locate(spec)
     (snapshot / "model.safetensors").touch()
     assert locate(spec) == "some/model"
