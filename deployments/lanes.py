@@ -266,4 +266,3 @@ def raised_there(error: BaseException) -> BaseException:
     """What a replica raised, without what Ray wraps around it."""
     cause = getattr(error, "cause", None)
     return cause if isinstance(cause, BaseException) else error
-

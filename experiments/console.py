@@ -1,8 +1,10 @@
 """How the command speaks: results on standard output, what goes on beside them on standard error, errors in one line.
 
-Exit codes: 0 done, 1 some cells failed, 2 bad input (nothing was started), 130 interrupted (resumable).
+Exit codes: 0 done, 1 some cells failed or the disk is full, 2 bad input (nothing was started), 130
+interrupted (resumable).
 """
 
+import errno
 import json
 import sys
 import warnings
@@ -14,13 +16,18 @@ from rich.console import Console
 
 from deployments.errors import BackendError
 from experiments.errors import ConfigError
-from results.errors import StoreError
+from results.errors import FULL, DiskFull, StoreError, one_line
 from workloads.errors import WorkloadError
 
 out = Console()
 _errors = Console(stderr=True)
 
-NO_PLACE = (PermissionError, FileExistsError, FileNotFoundError, IsADirectoryError, NotADirectoryError)
+NO_PLACE = frozenset(  # what keeps a file from being read or written, and a person can mend
+    {
+        *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.EEXIST, errno.ENOTEMPTY),
+        *(errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.EIO),
+    }
+)
 
 
 def tell(text: str) -> None:
@@ -40,14 +47,20 @@ def emit(document: Any) -> None:
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Turn what a person can mend into lines that begin with "error:", and exit with 2."""
+    """Turn what a person can mend into lines that begin with "error:", and exit."""
     warnings.simplefilter("ignore")  # foreign deprecations are not for the user
     try:
         yield
     except (ConfigError, StoreError, WorkloadError, BackendError) as error:
         for line in str(error).splitlines():
             tell(f"error: {line}")
-        sys.exit(2)
-    except NO_PLACE as error:
-        tell(f"error: {error.filename} cannot be written: {error.strerror}")
-        sys.exit(2)
+        sys.exit(1 if isinstance(error, DiskFull) else 2)
+    except OSError as error:
+        if error.errno not in NO_PLACE | FULL:
+            raise
+        where = error.filename2 or error.filename
+        if where is None:  # the text of pyarrow's errors names the file
+            tell(f"error: {one_line(error)}")
+        else:
+            tell(f"error: {where} cannot be used: {error.strerror}")
+        sys.exit(1 if error.errno in FULL else 2)
