@@ -64,6 +64,7 @@ class Replica:
         self._backend: Backend | None = None
         self._service: Service | None = None
         self._trial = ""
+        self._warmed = False
 
     async def start(
         self, backend: str, model: ModelSpec | None, engine: Mapping[str, Any]
@@ -84,17 +85,25 @@ class Replica:
         """BackendError or EngineDead unless a backend is loaded and alive."""
         await self._ready()
 
-    async def warm(self, works: Sequence[Work]) -> float:
-        """Run one batch past the strategy; never counted. Seconds it took. BackendError if a request fails."""
+    async def warm(self, works: Sequence[Work]) -> None:
+        """The first time after a load: one batch past the strategy. BackendError if a request fails.
+
+        Later calls do nothing: an engine that has served a trial is warm.
+        """
+        await self._ready()
+        if works and not self._warmed:
+            await self.run_bare(works)
+            self._warmed = True
+
+    async def run_bare(self, works: Sequence[Work]) -> float:
+        """One batch straight through the idle engine; seconds. BackendError if a request fails."""
         backend = await self._ready()
-        if not works:
-            return 0.0
         begun_s = time.monotonic()
         outputs: list[Output] = []
         await backend.run(works, outputs.append)
         took_s = time.monotonic() - begun_s
         if failed := [output for output in outputs if output.status != "finished"]:
-            raise BackendError(f"a warm-up request failed: {failed[0].error}")
+            raise BackendError(f"a request past the strategy failed: {failed[0].error}")
         backend.take_steps()
         return took_s
 

@@ -1,7 +1,7 @@
 """One trial: the same requests, at the same moments, through one strategy on a loaded lane.
 
-handshake → warm-up (never counted) → step probe → begin → send, open loop → drain, at most to the drain
-limit → abort what is left → account → handshake again. Rows are written while it runs.
+handshake → warm-up (after a load only, never counted) → step probe → begin → send, open loop → drain, at
+most to the drain limit → abort what is left → account → handshake again. Rows are written while it runs.
 """
 
 import asyncio

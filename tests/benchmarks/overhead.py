@@ -59,14 +59,14 @@ async def ratio(backend: str) -> str:
     load = Load(key=backend, backend=backend, model=MODEL, engine={"start_deadline_s": 900.0, **engine})
     lane = await board().acquire.remote("bench", backend)
     _, call = await occupy(lane, load)
-    await call("warm", works())
+    await call("run_bare", works())
     await through(call, strategy)
     logs = []
     for pair in range(PAIRS):
         if pair % 2:
-            bare_s, through_s = await call("warm", works()), await through(call, strategy)
+            bare_s, through_s = await call("run_bare", works()), await through(call, strategy)
         else:
-            through_s, bare_s = await through(call, strategy), await call("warm", works())
+            through_s, bare_s = await through(call, strategy), await call("run_bare", works())
         logs.append(np.log(bare_s / through_s))
     low, high = stats.t.interval(0.95, PAIRS - 1, loc=np.mean(logs), scale=stats.sem(logs))
     await board().release.remote("bench")

@@ -170,11 +170,13 @@ async def during(call: Any, backend: FakeBackend, act: Callable[[FakeRun], None]
         return await task
 
 
-async def test_warming_up_runs_all_as_one_batch_past_the_strategy(replica: Replica, backend: FakeBackend):
-    await during(replica.warm([work("a"), work("b"), work("c")]), backend, FakeRun.finishes)
-    assert [run.ids for run in backend.runs] == [["a", "b", "c"]]
+async def test_warming_up_runs_all_as_one_batch_past_the_strategy_once(
+    replica: Replica, backend: FakeBackend
+):
     await replica.warm([])
-    assert len(backend.runs) == 1
+    await during(replica.warm([work("a"), work("b"), work("c")]), backend, FakeRun.finishes)
+    await replica.warm([work("d")])
+    assert [run.ids for run in backend.runs] == [["a", "b", "c"]]
 
 
 @pytest.mark.parametrize("call", [lambda r: r.warm([work("a")]), lambda r: r.measure(1, 4, 4)])

@@ -319,7 +319,7 @@ async def test_a_replica_that_was_replaced_ends_the_trial(
 async def test_requests_that_reach_another_replica_end_the_trial_before_its_drain_limit(
     make_cell: MakeCell, tmp_path: Path
 ):
-    cell = make_cell(drain_limit_s=1e6)
+    cell = make_cell(drain_limit_s=604_800.0)
     first, second = await started(cell), await started(cell)
     generated = 0
 
@@ -333,7 +333,7 @@ async def test_requests_that_reach_another_replica_end_the_trial_before_its_drai
 
 
 async def test_a_call_that_raises_ends_the_trial_before_its_drain_limit(make_cell: MakeCell, tmp_path: Path):
-    cell = make_cell(drain_limit_s=1e6)
+    cell = make_cell(drain_limit_s=604_800.0)
     near = direct(await started(cell))
     generated = 0
 
@@ -376,7 +376,7 @@ def faulty(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Awaitable[Call]]:
 async def test_an_engine_that_dies_in_mid_batch_fails_the_trial_at_once(
     make_cell: MakeCell, tmp_path: Path, faulty: Callable[..., Awaitable[Call]]
 ):
-    cell = make_cell(drain_limit_s=1e6)
+    cell = make_cell(drain_limit_s=604_800.0)
     call = await faulty(cell, lambda number, size: EngineDead("process 9") if number == 4 else None)
     with pytest.raises(EngineDead, match="engine-dead: process 9"):
         await run_trial(cell, tmp_path, call=call)
