@@ -44,38 +44,59 @@ class ModelEntry(Strict):
     """Preset, Hugging Face id or folder; a preset's dtype and revision hold where they are left out."""
 
     name: Annotated[str, Field(min_length=1)]
+    """Preset, Hugging Face id, or folder with config.json and safetensors."""
     dtype: Dtype = "auto"
+    """Precision; auto is what the device computes fastest, and is recorded."""
     revision: Annotated[str, Field(min_length=1)] | None = None
+    """Branch, tag or commit on the hub."""
     trust_remote_code: bool = False
+    """Whether code that comes with the model may be run."""
 
 
 class StrategyEntry(BaseModel):
     """A strategy and its backends; every other key is a knob of that strategy."""
 
-    model_config = ConfigDict(strict=True, extra="allow", frozen=True)
+    model_config = ConfigDict(strict=True, extra="allow", frozen=True, use_attribute_docstrings=True)
 
     strategy: str
+    """When waiting requests are released."""
     backends: Annotated[tuple[str, ...], Field(min_length=1)]
+    """What runs them: one backend or a list."""
 
 
 class SweepConfig(Strict):
     """A whole sweep. Made by `load` or `parse`, which also check what one key cannot know of another."""
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$", max_length=60)]
+    """With the hash of the config it names the results folder."""
     model: ModelEntry | None = None
+    """What is measured; a name alone will do. Only the simulated backend runs without."""
     workload: WorkloadSpec
+    """What arrives: the same for every strategy of one rate and repeat."""
     arrival_rate: Annotated[tuple[Positive, ...], Field(min_length=1)] | None = None  # None: auto
+    """Requests/s, one or a list; auto measures the engines first and takes three around the knees."""
     duration_s: Seconds | None = None  # None: auto
-    minimum_duration_s: Seconds = 20.0  # of an automatic duration
+    """How long requests arrive, in seconds; auto is long enough for 40 of them and 3 batches of naive."""
+    minimum_duration_s: Seconds = 20.0
+    """The least that auto makes of duration_s, in seconds."""
     strategies: Annotated[tuple[StrategyEntry, ...], Field(min_length=1)]
+    """Each with its backends and knobs; a list of values is an axis of the grid."""
     backends: Mapping[str, Mapping[str, Any]] = {}
-    gpus: Annotated[int, Field(ge=1)] | None = None  # lanes on so many GPUs; None: all, or the CPU without
+    """Engine arguments by backend."""
+    gpus: Annotated[int, Field(ge=1)] | None = None  # None: auto
+    """How many GPUs are used, one lane on each; auto is all there are, or the CPU."""
     repeats: Annotated[int, Field(ge=1, le=1_000)] = 3
+    """How often each cell is run, each time with other requests; fewer than 3 give no intervals."""
     seed: Count = 0
+    """What all randomness of the sweep begins with."""
     warmup_requests: Annotated[int, Field(ge=0, le=100_000)] = 4
-    drain_limit_s: Seconds | None = None  # None: the larger of 60 s and the measured period
-    isolate: bool = False  # redeploy for every trial
+    """Requests before each trial that are not counted."""
+    drain_limit_s: Seconds | None = None
+    """How long the last requests are waited for, in seconds; 60 or the duration if left out."""
+    isolate: bool = False
+    """Whether the engine is loaded anew for every trial."""
     max_failures: Count = 3
+    """How often a cell that failed is tried again."""
 
     _document: Document = PrivateAttr(default_factory=lambda: Document(source="config", values={}))
 

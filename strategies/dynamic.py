@@ -20,10 +20,12 @@ Timer: TypeAlias = Literal["arrival", "idle"]
 
 
 class DynamicKnobs(Knobs):
-    """`max_wait_ms` 0 takes what waits now; `timer` says from when the oldest request's wait counts."""
+    """How long a batch may be waited for."""
 
     max_wait_ms: float = Field(ge=0)
+    """How long the oldest request waits for a full batch, in milliseconds; 0 takes what waits now."""
     timer: Timer = "arrival"
+    """From when that counts: since the request arrived, or since it arrived and the engine was idle."""
 
     def label_parts(self) -> list[str]:
         """The timer is named where it is not the default."""

@@ -24,7 +24,9 @@ class ArrivalSpec(Strict):
     """When requests come. `cv` is the burstiness of gamma arrivals: 1 is Poisson, above it bursts."""
 
     process: Literal["poisson", "gamma", "constant"] = "poisson"
+    """Independent arrivals, arrivals of a chosen burstiness, or equal gaps."""
     cv: float | None = None
+    """Coefficient of variation of the gaps, for gamma: 1 is Poisson, above it bursts."""
 
     @model_validator(mode="after")
     def _check_cv(self) -> Self:
@@ -54,7 +56,9 @@ class FixedLengths(Lengths):
     """Always `tokens`."""
 
     distribution: Literal["fixed"]
+    """All of one length."""
     tokens: int
+    """The length, in tokens."""
 
     def law(self) -> LengthLaw:
         """All on one value."""
@@ -65,8 +69,11 @@ class UniformLengths(Lengths):
     """`low` to `high`, both included."""
 
     distribution: Literal["uniform"]
+    """Each length in a range equally often."""
     low: int
+    """The shortest, in tokens."""
     high: int
+    """The longest, in tokens."""
 
     def law(self) -> LengthLaw:
         """Each whole number equally often."""
@@ -77,10 +84,15 @@ class LognormalLengths(Lengths):
     """A long tail, clipped to `minimum`..`maximum`."""
 
     distribution: Literal["lognormal"]
+    """Many short ones and a long tail."""
     median: float
+    """Half are shorter, in tokens."""
     sigma: float
+    """Standard deviation of the logarithm: 0.5 is narrow, 1.5 a long tail."""
     minimum: int = 1
+    """Shorter ones are made this long, in tokens."""
     maximum: int
+    """Longer ones are cut to this, in tokens."""
 
     def law(self) -> LengthLaw:
         """Rounded to whole tokens, then clipped; WorkloadError if that would clip most of it."""
@@ -98,8 +110,11 @@ class EmpiricalLengths(Lengths):
     """Measured lengths, with a weight each if they are not equally frequent."""
 
     distribution: Literal["empirical"]
+    """Lengths that were measured."""
     values: tuple[int, ...] = Field(strict=False)  # YAML has lists; what is in them stays strict
+    """The lengths, in tokens."""
     weights: tuple[float, ...] | None = Field(default=None, strict=False)
+    """How frequent each is; equally if left out."""
 
     def law(self) -> LengthLaw:
         """The frequencies as given."""
@@ -116,8 +131,11 @@ class PromptSpec(Strict):
     """Where prompts come from, and how long they are. `path` is the chat file of `sharegpt`."""
 
     source: Literal["english", "random", "sharegpt"] = "english"
+    """English text that comes with batchyard, random token ids, or the prompts of a chat file."""
     path: str | None = None
+    """The chat file of sharegpt."""
     tokens: LengthSpec
+    """Prompt lengths, in tokens."""
 
     @model_validator(mode="after")
     def _check_path(self) -> Self:
@@ -132,9 +150,13 @@ class WorkloadSpec(Strict):
     """The recipe. `max_new_tokens` is the limit that strategies and memory budgets see."""
 
     arrivals: ArrivalSpec = ArrivalSpec()
+    """When requests come, around the arrival rate."""
     prompts: PromptSpec
+    """What they ask."""
     output_tokens: LengthSpec
-    max_new_tokens: int | None = None  # the top of output_tokens if left out
+    """Output lengths, in tokens; every engine makes exactly so many."""
+    max_new_tokens: int | None = None
+    """The limit that strategies and memory budgets see, in tokens; the top of output_tokens if left out."""
 
     @model_validator(mode="after")
     def _check_limit(self) -> Self:

@@ -5,12 +5,20 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 Milliseconds = Annotated[float, Field(ge=0)]
+Deadline = Annotated[float, Field(gt=0)]
+Threads = Annotated[int, Field(ge=1)] | None
+Slots = Annotated[int, Field(ge=1)] | None
 
 
 class EngineArgs(BaseModel):
-    """Strict and frozen: an unknown key, and a number that is not finite, is an error."""
+    """Strict and frozen: an unknown key, and a number that is not finite, is an error.
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+    The docstrings of fields go into the schema of the config.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, use_attribute_docstrings=True
+    )
 
     @property
     def joinable(self) -> bool:
@@ -21,23 +29,35 @@ class EngineArgs(BaseModel):
 class HuggingFaceArgs(EngineArgs):
     """transformers' generate: one lockstep batch at a time."""
 
-    threads: Annotated[int, Field(ge=1)] | None = None  # CPU threads; default: cores − 1, at least 1
-    start_deadline_s: Annotated[float, Field(gt=0)] = 600.0
+    threads: Threads = None
+    """CPU threads; cores − 1 (at least 1) if left out."""
+    start_deadline_s: Deadline = 600.0
+    """How long loading may take, in seconds."""
 
 
 class HuggingFaceContinuousArgs(EngineArgs):
     """transformers' continuous batching; each combination is a lane key and costs a load."""
 
-    max_num_seqs: Annotated[int, Field(ge=1)] | None = None  # default: the cell's max_batch_size
-    max_num_batched_tokens: Annotated[int, Field(ge=1)] = 2048  # of one pass; longer prompts are cut up
+    max_num_seqs: Slots = None
+    """Slots; the setting's max_batch_size if left out."""
+    max_num_batched_tokens: Annotated[int, Field(ge=1)] = 2048
+    """The most tokens of one pass; longer prompts are cut up."""
     kv_block_tokens: Annotated[int, Field(ge=4)] = 256
-    kv_blocks: Annotated[int, Field(ge=1)] | None = None  # default: from the two below
+    """Size of a block of the KV cache, in tokens."""
+    kv_blocks: Annotated[int, Field(ge=1)] | None = None
+    """Blocks of the KV cache; as many as the memory below holds if left out."""
     cpu_kv_cache_gib: Annotated[int, Field(ge=1)] = 1
-    gpu_free_memory_share: Annotated[float, Field(gt=0, le=1)] = 0.9  # of what the loaded model leaves free
+    """Memory for the KV cache on a CPU, in GiB."""
+    gpu_free_memory_share: Annotated[float, Field(gt=0, le=1)] = 0.9
+    """Share of what the loaded model leaves free on a GPU that the KV cache takes."""
     scheduler: Literal["fifo", "prefill_first"] = "fifo"
+    """The order in which waiting requests join."""
     use_cuda_graph: bool = False
-    threads: Annotated[int, Field(ge=1)] | None = None
-    start_deadline_s: Annotated[float, Field(gt=0)] = 600.0
+    """Whether steps are captured in CUDA graphs."""
+    threads: Threads = None
+    """CPU threads; cores − 1 (at least 1) if left out."""
+    start_deadline_s: Deadline = 600.0
+    """How long loading may take, in seconds."""
 
     @property
     def joinable(self) -> bool:
@@ -48,14 +68,22 @@ class HuggingFaceContinuousArgs(EngineArgs):
 class VllmArgs(EngineArgs):
     """vLLM's own knobs; each combination is a lane key and costs a load."""
 
-    max_num_seqs: Annotated[int, Field(ge=1)] | None = None  # default: the cell's max_batch_size
+    max_num_seqs: Slots = None
+    """Slots; the setting's max_batch_size if left out."""
     max_num_batched_tokens: Annotated[int, Field(ge=1)] | None = None
+    """The most tokens of one step; vLLM's own choice if left out."""
     max_model_len: Annotated[int, Field(ge=2)] | None = None
+    """The longest prompt + output, in tokens; the model's context if left out."""
     gpu_memory_utilization: Annotated[float, Field(gt=0, le=1)] = 0.9
+    """Share of a GPU's memory that vLLM takes."""
     cpu_kv_cache_gib: Annotated[int, Field(ge=1)] = 1
-    enforce_eager: bool | None = None  # default: true on a CPU, false on a GPU
-    threads: Annotated[int, Field(ge=1)] | None = None
-    start_deadline_s: Annotated[float, Field(gt=0)] = 900.0
+    """Memory for the KV cache on a CPU, in GiB."""
+    enforce_eager: bool | None = None
+    """Whether steps are neither compiled nor captured; true on a CPU and false on a GPU if left out."""
+    threads: Threads = None
+    """CPU threads; cores − 1 (at least 1) if left out."""
+    start_deadline_s: Deadline = 900.0
+    """How long loading may take, in seconds."""
 
     @property
     def joinable(self) -> bool:
@@ -67,14 +95,23 @@ class SimulatedArgs(EngineArgs):
     """A linear step-time model that sleeps in real time: fixed + per_sequence·B + prefill."""
 
     engine: Literal["lockstep", "iteration"] = "lockstep"
-    max_num_seqs: Annotated[int, Field(ge=1)] | None = None  # iteration: slots; default max_batch_size
+    """A batch runs to its longest row, or is re-formed at each step."""
+    max_num_seqs: Slots = None
+    """Slots of the iteration engine; the setting's max_batch_size if left out."""
     fixed_ms: Milliseconds = 22.0
+    """What a step costs whatever is in it, in milliseconds."""
     per_sequence_ms: Milliseconds = 0.35
+    """What each sequence adds to a step, in milliseconds."""
     per_1000_prefill_tokens_ms: Milliseconds = 60.0
+    """What 1,000 prompt tokens add to a step, in milliseconds."""
     vocabulary: Annotated[int, Field(ge=2)] = 32_000
+    """How many token ids there are."""
     context_tokens: Annotated[int, Field(ge=2)] = 4_096
+    """The longest prompt + output, in tokens."""
     load_s: Annotated[float, Field(ge=0)] = 0.0
-    start_deadline_s: Annotated[float, Field(gt=0)] = 60.0
+    """How long loading takes, in seconds."""
+    start_deadline_s: Deadline = 60.0
+    """How long loading may take, in seconds."""
 
     @property
     def joinable(self) -> bool:
