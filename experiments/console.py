@@ -8,7 +8,7 @@ import errno
 import json
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,6 +16,7 @@ from rich.console import Console
 
 from deployments.errors import BackendError
 from experiments.errors import ConfigError
+from experiments.text_table import Column, lines
 from results.errors import FULL, DiskFull, StoreError, one_line
 from workloads.errors import WorkloadError
 
@@ -38,6 +39,12 @@ def tell(text: str) -> None:
 def show(text: str) -> None:
     """One line on standard output, which is never broken."""
     out.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def table(titles: Sequence[str], rows: Sequence[Sequence[str]], *, right: int) -> list[str]:
+    """Lines of aligned columns, never broken; columns from the index `right` on stand on the right."""
+    columns = [Column(title=title, right=index >= right) for index, title in enumerate(titles)]
+    return lines(columns, rows, sys.maxsize)
 
 
 def emit(document: Any) -> None:

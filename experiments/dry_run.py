@@ -4,15 +4,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-
 from deployments.models import locate
 from experiments.cells import Cell
 from experiments.config import SweepConfig
-from experiments.console import emit, out, show, tell
+from experiments.console import emit, show, table, tell
 from experiments.plan import AROUND_S, LOAD_S, OTHER_LOAD_S, TIMING_S, Plan, Span, make_plan, to_dict
 from experiments.resolve import OUTPUT_TOKENS, REPEATS
-from experiments.sweep import cells_of, sweep_root
+from experiments.sweep import begun, cells_of, sweep_root
 from results.lock import driver
 from results.store import Store
 
@@ -22,7 +20,7 @@ def dry_run(config: SweepConfig, results: Path, *, fresh: bool, as_json: bool) -
     _check_model_folder(config)
     root = sweep_root(config, results)
     store = Store(root)
-    info = None if fresh else store.read_sweep()
+    info = None if fresh else begun(config, store)
     cells_of(config, info)  # refuses a sweep that began with other cells
     plan = make_plan(config, info, store.trials() if info is not None else [])
     for problem in store.problems:
@@ -50,7 +48,8 @@ def _show(config: SweepConfig, plan: Plan, root: str) -> None:
     left, planned = len(plan.left), len(plan.cells)
     stands = f"{planned - left} done, {left} left" if plan.begun else "not begun"
     show(f"{config.name}: {planned} cells ({stands}), results in {root}")
-    out.print(_table(plan))
+    for line in _table(plan):
+        show(line)
     if not left:
         show(f"This sweep is complete ({planned} cells); --fresh starts anew.")
         return
@@ -69,26 +68,37 @@ def _show(config: SweepConfig, plan: Plan, root: str) -> None:
         show(f"  {line}")
 
 
-def _table(plan: Plan) -> Table:
+def _table(plan: Plan) -> list[str]:
     """One row per setting on a backend: all have the same rates and repeats."""
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    for name in ("backend", "strategy"):
-        table.add_column(name, no_wrap=True)
-    table.add_column("rates req/s")
-    for name in ("arrivals s", "repeats", "cells", "done"):
-        table.add_column(name, justify="right")
     left = {cell.cell_id for cell in plan.left}
     groups: dict[tuple[str, str], list[Cell]] = {}
     for cell in plan.cells:
         groups.setdefault((cell.backend, cell.setting), []).append(cell)
-    for (backend, setting), cells in groups.items():
-        rates = _listed(f"{cell.rate:g}" for cell in cells) if plan.rates is not None else "auto (3)"
-        lengths = _listed(f"{cell.duration_s:g}" for cell in cells)
-        lengths += " or more" if plan.grows_below is not None else ""
-        repeats = len({cell.repeat for cell in cells})
-        done = sum(cell.cell_id not in left for cell in cells)
-        table.add_row(backend, setting, rates, lengths, str(repeats), str(len(cells)), str(done))
-    return table
+    rows = [
+        (
+            backend,
+            setting,
+            "auto (3)" if plan.rates is None else _listed(f"{cell.rate:g}" for cell in cells),
+            str(len({cell.repeat for cell in cells})),
+            str(len(cells)),
+            str(sum(cell.cell_id not in left for cell in cells)),
+        )
+        for (backend, setting), cells in groups.items()
+    ]
+    return table(("backend", "strategy", "requests/s", "repeats", "cells", "done"), rows, right=3)
+
+
+def _arrivals(plan: Plan) -> str:
+    """How long a trial sends, by rate."""
+    if plan.rates is None:
+        more = " or more" if plan.grows_below is not None else ""
+        return f"{plan.cells[0].duration_s:g} s{more}"
+    by_length: dict[float, list[str]] = {}
+    for rate, length_s in {cell.rate: cell.duration_s for cell in plan.cells}.items():
+        by_length.setdefault(length_s, []).append(f"{rate:g}")
+    if len(by_length) == 1:
+        return f"{next(iter(by_length)):g} s"
+    return ", ".join(f"{length_s:g} s at {', '.join(rates)}/s" for length_s, rates in by_length.items())
 
 
 def _probes(plan: Plan) -> str:
@@ -117,7 +127,7 @@ def _rests_on(plan: Plan) -> list[str]:
         named.append(f"{', '.join(sorted(used - set(LOAD_S)))} {OTHER_LOAD_S:g} s")
     timing = f", {TIMING_S:g} s for timing an engine" if plan.probes else ""
     around = (
-        f"It rests on: arrivals as above; draining of 0 s to the limit ({limits} s) a trial; {AROUND_S:g} s "
+        f"It rests on: arrivals ({_arrivals(plan)} a trial); draining of 0 s to the limit ({limits} s) a trial; {AROUND_S:g} s "
         f"around a trial; loading of a small model ({', '.join(named)}){timing}."
     )
     lines = [around]

@@ -1,10 +1,9 @@
 """`batchyard ls`: the sweeps in a results folder."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.commands.arguments import RESULTS, AsJson, Results
-from experiments.console import emit, one_line_errors, out, show, tell
+from experiments.console import emit, one_line_errors, show, table, tell
 from results.errors import StoreError
 
 if TYPE_CHECKING:
@@ -67,23 +66,17 @@ def when(stamp: str | None) -> str:
 
 
 def _show(found: list["Standing"]) -> None:
-    from rich.table import Table
-
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    for name in ("sweep", "begun (UTC)"):
-        table.add_column(name, no_wrap=True)
-    for name in ("done", "failed"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for name in ("state", "page"):
-        table.add_column(name, overflow="fold")
-    for one in found:
-        planned = "?" if one.planned is None else str(one.planned)
-        table.add_row(
+    rows = [
+        (
             one.name,
             when(one.begun_at),
-            f"{len(one.done)}/{planned}",
+            f"{len(one.done)} of {'?' if one.planned is None else one.planned}",
             str(len(one.failed)),
             in_words(one),
-            "–" if one.page is None else str(Path(one.page)),
+            "–" if one.page is None else str(one.page),
         )
-    out.print(table)
+        for one in found
+    ]
+    titles = ("sweep", "begun (UTC)", "cells done", "failed", "state", "page")
+    for line in table(titles, rows, right=len(titles)):
+        show(line)

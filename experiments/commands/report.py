@@ -25,8 +25,10 @@ def report(
         from results.read import open_sweep
         from results.report.page import write_page
         from results.summary import find
+        from results.sweep_document import SHOWN, check_sweep
 
         store = open_sweep(folder)
+        check_sweep(store.read_sweep() or {}, folder, SHOWN)
         findings = find(store)
         path = output or folder / "report.html"
         if path.is_dir():

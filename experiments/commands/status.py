@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.commands.arguments import AsJson, Folder, command
 from experiments.commands.listing import in_words, standing_document, when
-from experiments.console import emit, one_line_errors, out, show, tell
+from experiments.console import emit, one_line_errors, show, table, tell
 
 if TYPE_CHECKING:
     from experiments.cells import Cell
@@ -36,17 +36,20 @@ def _cells(one: "Standing") -> "Sequence[Cell]":
     """The cells of its config; none if that cannot be known (another version made them, or none are known yet)."""
     from experiments.config import parse
     from experiments.errors import ConfigError
-    from experiments.sweep import cells_of
+    from experiments.sweep import begun, cells_of
+    from results.errors import StoreError
+    from results.store import Store
+    from results.sweep_document import CONFIGURED, check_sweep
 
     if not one.info:
         return ()
     try:
-        return cells_of(parse(one.info["config"], source=f"{one.folder}/sweep.json"), one.info) or ()
-    except ConfigError as error:
+        check_sweep(one.info, one.folder, CONFIGURED)
+        config = parse(one.info["config"], source=f"{one.folder}/sweep.json")
+        return cells_of(config, begun(config, Store(one.folder))) or ()
+    except (ConfigError, StoreError) as error:
         tell(f"warning: its cells are only counted: {str(error).splitlines()[0]}")
-    except (KeyError, TypeError, ValueError):
-        tell("warning: its cells are only counted: sweep.json does not say what they are")
-    return ()
+        return ()
 
 
 def _document(one: "Standing", cells: "Sequence[Cell]") -> dict[str, Any]:
@@ -85,7 +88,8 @@ def _show(one: "Standing", cells: "Sequence[Cell]") -> None:
         if rates:
             show(f"rates: {', '.join(f'{rate:g}' for rate in rates)} requests/s")
     if cells:
-        out.print(_table(one, cells))
+        for line in _table(one, cells):
+            show(line)
     named = {cell.cell_id: _name(cell) for cell in cells}
     for cell_id, failure in one.failed.items():
         show(f"failed: {named.get(cell_id, cell_id)}: {failure.cause}: {failure.error}")
@@ -98,23 +102,18 @@ def _show(one: "Standing", cells: "Sequence[Cell]") -> None:
         show(f"go on: {again}")
 
 
-def _table(one: "Standing", cells: "Sequence[Cell]") -> Any:
+def _table(one: "Standing", cells: "Sequence[Cell]") -> list[str]:
     """Cells done of each setting (down) at each rate (across)."""
-    from rich.table import Table
-
+    groups: dict[tuple[str, str], dict[float, list[bool]]] = {}
+    for cell in cells:
+        of_rate = groups.setdefault((cell.backend, cell.setting), {})
+        of_rate.setdefault(cell.rate, []).append(cell.cell_id in one.done)
     rates = sorted({cell.rate for cell in cells})
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    table.add_column("done", no_wrap=True)
-    for rate in rates:
-        table.add_column(f"{rate:g}/s", justify="right")
-    for backend, setting in dict.fromkeys((cell.backend, cell.setting) for cell in cells):
-        of_setting = [cell for cell in cells if (cell.backend, cell.setting) == (backend, setting)]
-        counts = []
-        for rate in rates:
-            repeats = [cell for cell in of_setting if cell.rate == rate]
-            counts.append(f"{sum(cell.cell_id in one.done for cell in repeats)}/{len(repeats)}")
-        table.add_row(f"{backend}  {setting}", *counts)
-    return table
+    rows = [
+        (*group, *(f"{sum(of_rate[rate])}/{len(of_rate[rate])}" for rate in rates))
+        for group, of_rate in groups.items()
+    ]
+    return table(("backend", "strategy", *(f"{rate:g}/s" for rate in rates)), rows, right=2)
 
 
 def _left(one: "Standing") -> int | None:

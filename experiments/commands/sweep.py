@@ -57,8 +57,10 @@ def resume(folder: Folder, as_json: AsJson = False) -> None:
     with one_line_errors():
         from experiments.config import parse
         from results.read import open_sweep
+        from results.sweep_document import CONFIGURED, check_sweep
 
         info = open_sweep(folder).read_sweep() or {}
+        check_sweep(info, folder, CONFIGURED)
         loaded = parse(info["config"], source=f"{folder}/sweep.json")
         if folder.resolve().name != f"{loaded.name}-{loaded.config_hash}":
             raise StoreError(
@@ -70,12 +72,14 @@ def resume(folder: Folder, as_json: AsJson = False) -> None:
 
 def _run(config: "SweepConfig", results: Path, *, fresh: bool, again: str, as_json: bool) -> None:
     from experiments.final_findings import emit_findings, show_findings
+    from experiments.preflight import check
     from experiments.sweep import run_sweep, sweep_root
     from results.store import Store
     from results.summary import find
 
     root = sweep_root(config, results)
     if fresh:
+        check(config, tell)  # before the earlier run is moved, not only before the new one begins
         _move_aside(Path(root))
     try:
         outcome = run_sweep(config, root, tell)

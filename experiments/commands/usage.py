@@ -34,6 +34,7 @@ def _one_line() -> Iterator[None]:
         if type(error).__name__ == "NoArgsIsHelpError":  # no error: the help is shown
             raise
         said = " ".join(str(getattr(error, "format_message", error.__str__)()).split())
+        said = said.replace("Value error, ", "")
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else "batchyard"
         tell(f"error: {said.rstrip('.')}; see `{command} --help`")
