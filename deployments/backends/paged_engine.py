@@ -83,7 +83,7 @@ class PagedEngine:
                 "allow_block_sharing": config.allow_block_sharing,
                 "use_async_batching": config.use_async_batching,
                 "use_cuda_graph": any(config.cuda_graph_booleans),
-                "gpu_free_memory_share": args.gpu_free_memory_share if config.num_blocks is None else None,
+                "gpu_free_memory_share": config.max_memory_percent if self._loaded.device == "cuda" else None,
             },
             "kv_blocks": cache.num_blocks,
             "kv_block_tokens": args.kv_block_tokens,

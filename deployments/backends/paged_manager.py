@@ -79,6 +79,8 @@ class PagedManager(ContinuousBatchingManager):  # type: ignore[misc]
 
     def _generation_step(self) -> None:
         self._passes.began(self.batch_processor)
+        if self.model.device.type == "cuda":
+            torch.cuda.current_stream().synchronize()  # the inputs, which the computing stream does not wait for
         super()._generation_step()  # returns when the device has done it, unless batching is asynchronous
         self._passes.ended(self.batch_processor)
 

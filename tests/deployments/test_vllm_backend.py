@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import sys
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -147,6 +148,14 @@ async def test_a_folder_that_is_no_model_is_a_model_error(tmp_path):
     (tmp_path / "model.safetensors").write_bytes(b"")
     with pytest.raises(ModelError, match="vLLM cannot load"):
         await backend_of(tmp_path).start()
+
+
+async def test_where_vllm_cannot_be_imported_the_error_says_what_runs_continuous(tiny_model, monkeypatch):
+    monkeypatch.setitem(sys.modules, "vllm.engine.arg_utils", None)
+    with pytest.raises(
+        ModelError, match=r"cannot be imported .*; continuous batching runs on huggingface-con"
+    ):
+        await backend_of(tiny_model).start()
 
 
 async def test_a_load_past_its_deadline_is_given_up_and_leaves_nothing(vllm, tiny_model):
