@@ -45,15 +45,15 @@ class HuggingFaceContinuousArgs(EngineArgs):
     kv_block_tokens: Annotated[int, Field(ge=4)] = 256
     """Size of a block of the KV cache, in tokens."""
     kv_blocks: Annotated[int, Field(ge=1)] | None = None
-    """Blocks of the KV cache; as many as the memory below holds if left out."""
+    """Blocks of the KV cache; if left out, what all slots can fill, as far as the memory below holds it."""
     cpu_kv_cache_gib: Annotated[int, Field(ge=1)] = 1
-    """Memory for the KV cache on a CPU, in GiB."""
+    """The most memory for the KV cache on a CPU, in GiB."""
     gpu_free_memory_share: Annotated[float, Field(gt=0, le=1)] = 0.9
-    """Share of what the loaded model leaves free on a GPU that the KV cache takes."""
+    """The most of what the loaded model leaves free on a GPU that the KV cache and its buffers take, a share."""
     scheduler: Literal["fifo", "prefill_first"] = "fifo"
-    """The order in which waiting requests join."""
+    """What goes into a pass first: sequences that generate, or prompts that are cut up."""
     use_cuda_graph: bool = False
-    """Whether steps are captured in CUDA graphs."""
+    """Whether steps are captured in CUDA graphs, on a GPU."""
     threads: Threads = None
     """CPU threads; cores − 1 (at least 1) if left out."""
     start_deadline_s: Deadline = 600.0
