@@ -1,0 +1,152 @@
+"""The JSON Schema of a config, for editors that complete and check YAML.
+
+Made from the models that check a config, with what these leave to code: the short forms (one value for a
+list, a model's name, `auto`), the knobs of each strategy, the arguments of each engine, the bounds of the
+length laws. It accepts whatever `experiments.config.load` accepts, and refuses what can be seen without
+computing; `load` says the rest.
+"""
+
+from typing import Any, TypeAlias
+
+from deployments.backends.registry import BACKENDS
+from deployments.models import PRESETS
+from experiments.config import AUTO, OR_AUTO, SweepConfig
+from experiments.grid import SLOTS
+from strategies.registry import STRATEGIES
+from workloads.lengths import LONGEST_TOKENS
+from workloads.spec import BURSTIEST_CV, STEADIEST_CV
+
+Schema: TypeAlias = dict[str, Any]
+
+TOKENS: Schema = {"minimum": 1, "maximum": LONGEST_TOKENS}
+POSITIVE: Schema = {"exclusiveMinimum": 0}
+_BOUNDS: dict[str, dict[str, Schema]] = {  # of the laws, which check themselves
+    "FixedLengths": {"tokens": TOKENS},
+    "UniformLengths": {"low": TOKENS, "high": TOKENS},
+    "LognormalLengths": {"median": POSITIVE, "sigma": POSITIVE, "minimum": TOKENS, "maximum": TOKENS},
+}
+
+
+def config_schema() -> Schema:
+    """The schema as plain JSON values."""
+    schema: Schema = _without_noise(SweepConfig.model_json_schema())
+    definitions, keys = schema["$defs"], schema["properties"]
+    del definitions["StrategyEntry"]
+    _bound_workload(definitions)
+    keys["model"] = _described(keys["model"], _model(definitions))
+    for key in OR_AUTO:
+        keys[key] = _described(keys[key], _or_auto(keys[key]))
+    keys["strategies"] |= {"items": {"oneOf": [_strategy(name) for name in STRATEGIES]}}
+    keys["backends"] = _described(keys["backends"], _engines())
+    written = {"properties": {"duration_s": {"type": "number"}}, "required": ["duration_s"]}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "A sweep of batchyard",
+        **schema,
+        "if": written,
+        "then": {"properties": {"minimum_duration_s": False}},
+    }
+
+
+def _model(definitions: Schema) -> Schema:
+    """A name alone, or a mapping; presets are offered, any other name is a hub id or a folder."""
+    name = {"type": "string", "minLength": 1, "examples": list(PRESETS)}
+    definitions["ModelEntry"]["properties"]["name"] |= {"examples": list(PRESETS)}
+    return {"anyOf": [name, {"$ref": "#/$defs/ModelEntry"}, {"type": "null"}]}
+
+
+def _or_auto(key: Schema) -> Schema:
+    """`auto`, or what pydantic allows; a list may be one value. Null is a slip here."""
+    (value,) = (one for one in key["anyOf"] if one != {"type": "null"})
+    if value.get("type") != "array":
+        return {"anyOf": [{"const": AUTO}, value], "default": AUTO}
+    return {"anyOf": [{"const": AUTO}, value["items"], value | {"uniqueItems": True}], "default": AUTO}
+
+
+def _strategy(name: str) -> Schema:
+    """One entry of `strategies`: its knobs, each one value or a list."""
+    entry = STRATEGIES[name]
+    knobs = _without_noise(entry.knobs.model_json_schema())
+    able = [
+        backend
+        for backend, one in BACKENDS.items()
+        if not entry.needs_joinable
+        or SLOTS in one.args_type.model_fields  # an engine with slots can be joined
+    ]
+    fields = SweepConfig.model_json_schema()["$defs"]["StrategyEntry"]["properties"]
+    return {
+        "type": "object",
+        "properties": {
+            "strategy": {"const": name, "description": fields["strategy"]["description"]},
+            "backends": _one_or_list({"enum": able}, fields["backends"]["description"]),
+            **{knob: _one_or_list(value) for knob, value in knobs["properties"].items()},
+        },
+        "required": ["strategy", "backends", *knobs.get("required", [])],
+        "additionalProperties": False,
+    }
+
+
+def _one_or_list(value: Schema, description: str | None = None) -> Schema:
+    value = dict(value)
+    said = value.pop("description", description)
+    default = {"default": value.pop("default")} if "default" in value else {}
+    several = {"type": "array", "items": value, "minItems": 1, "uniqueItems": True}
+    return {"description": said, "anyOf": [value, several], **default}
+
+
+def _engines() -> Schema:
+    """Engine arguments by backend; an empty block is the defaults."""
+    return {
+        "type": "object",
+        "properties": {
+            name: _described(
+                arguments := _without_noise(entry.args_type.model_json_schema()),
+                {"anyOf": [arguments, {"type": "null"}]},
+            )
+            for name, entry in BACKENDS.items()
+        },
+        "additionalProperties": False,
+    }
+
+
+def _bound_workload(definitions: Schema) -> None:
+    for law, bounds in _BOUNDS.items():
+        for key, bound in bounds.items():
+            definitions[law]["properties"][key] |= bound
+    values = definitions["EmpiricalLengths"]["properties"]["values"]
+    values |= {"minItems": 1, "items": values["items"] | TOKENS}
+    definitions["ArrivalSpec"] |= {
+        "if": {"properties": {"process": {"const": "gamma"}}, "required": ["process"]},
+        "then": {
+            "properties": {"cv": {"type": "number", "minimum": STEADIEST_CV, "maximum": BURSTIEST_CV}},
+            "required": ["cv"],
+        },
+        "else": {"properties": {"cv": {"type": "null"}}},
+    }
+    definitions["PromptSpec"] |= {
+        "if": {"properties": {"source": {"const": "sharegpt"}}, "required": ["source"]},
+        "then": {"properties": {"path": {"type": "string", "minLength": 1}}, "required": ["path"]},
+        "else": {"properties": {"path": {"type": "null"}}},
+    }
+
+
+def _described(key: Schema, schema: Schema) -> Schema:
+    return {"description": key["description"], **schema}
+
+
+def _without_noise(value: Any) -> Any:
+    """Without the titles, which repeat the keys, and what is not JSON Schema."""
+    if isinstance(value, list):
+        return [_without_noise(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: _named(item) if key in ("properties", "$defs") else _without_noise(item)
+        for key, item in value.items()
+        if key not in ("title", "discriminator")
+    }
+
+
+def _named(members: dict[str, Any]) -> dict[str, Any]:
+    """Members by name: a key may be called title."""
+    return {name: _without_noise(member) for name, member in members.items()}
