@@ -1,4 +1,4 @@
-"""What does batchyard itself cost? Ratios of one run, on a real model behind Ray Serve.
+"""What does batchyard itself cost? Ratios of one run, on a real model behind Ray Serve (about 15 minutes).
 
 Bare against through: the same full batch is run by the engine inside the replica, and sent request by
 request through client, Serve, dispatcher and strategy to the same engine, in turn, so that a machine that
@@ -7,12 +7,18 @@ of the logs; 1 would be free.
 
 Lags: an open-loop client sends to a replica whose engine takes no time. Dispatch lag is sent − planned;
 arrival lag is arrived at the replica − planned, less its own 1st percentile (the floor of transport and
-clock offset).
+clock offset). Each figure is the median of the runs, with the least and the greatest.
+
+Lane time: a sweep of 20-s trials on one loaded engine. From one trial's end to the next one's end is a lane's
+cycle; the share of it between first planned arrival and last reply is spent measuring.
 """
 
 import asyncio
+import tempfile
 import time
 import uuid
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,14 +30,31 @@ from deployments.clock import handshake
 from deployments.lanes import Call, Load, board, occupy, start_board
 from deployments.local_ray import local_ray
 from deployments.models import ModelSpec
+from experiments.config import parse
+from experiments.sweep import run_sweep
+from results.store import Store
 from workloads.request import Request
 
-PAIRS, BATCH, PROMPT_TOKENS, OUTPUT_TOKENS = 12, 8, 32, 24
-RATES, LAG_S = (20, 100, 200), 5.0
+PAIRS, BATCH, PROMPT_TOKENS, OUTPUT_TOKENS = 12, 8, 32, 64
+RATES, LAG_S, LAG_RUNS = (20, 100, 200), 5.0, 5
 MODEL = ModelSpec(name="smollm2-135m")
 ENGINES: dict[str, tuple[str, dict[str, Any]]] = {
     "huggingface": ("naive", {}),
+    "huggingface-continuous": ("continuous", {"max_num_seqs": BATCH}),
     "vllm": ("continuous", {"max_num_seqs": BATCH, "cpu_kv_cache_gib": 1}),
+}
+LANE_SWEEP: dict[str, Any] = {
+    "name": "lane-time",
+    "model": MODEL.name,
+    "workload": {
+        "arrivals": {"process": "poisson"},
+        "prompts": {"source": "english", "tokens": {"distribution": "uniform", "low": 16, "high": 48}},
+        "output_tokens": {"distribution": "uniform", "low": 1, "high": 12},
+    },
+    "arrival_rate": [1.0, 1.2, 1.4, 1.6, 1.8],
+    "duration_s": 20,
+    "strategies": [{"strategy": "continuous", "backends": "vllm", "max_batch_size": BATCH}],
+    "repeats": 1,
 }
 
 
@@ -39,6 +62,13 @@ def works() -> list[Work]:
     """A full batch of equal rows."""
     ids = np.random.default_rng(0).integers(0, 40_000, (BATCH, PROMPT_TOKENS)).tolist()
     return [Work(request_id=uuid.uuid4().hex, prompt_ids=row, output_tokens=OUTPUT_TOKENS) for row in ids]
+
+
+async def load(backend: str, model: ModelSpec | None, engine: dict[str, Any]) -> Call:
+    """The one lane with this engine in it."""
+    lane = await board().acquire.remote("bench", backend)
+    wanted = Load(key=backend, backend=backend, model=model, engine={"start_deadline_s": 900.0, **engine})
+    return (await occupy(lane, wanted))[1]
 
 
 async def through(call: Call, strategy: str) -> float:
@@ -56,9 +86,7 @@ async def through(call: Call, strategy: str) -> float:
 async def ratio(backend: str) -> str:
     """One line about one engine."""
     strategy, engine = ENGINES[backend]
-    load = Load(key=backend, backend=backend, model=MODEL, engine={"start_deadline_s": 900.0, **engine})
-    lane = await board().acquire.remote("bench", backend)
-    _, call = await occupy(lane, load)
+    call = await load(backend, MODEL, engine)
     await call("run_bare", works())
     await through(call, strategy)
     logs = []
@@ -69,33 +97,31 @@ async def ratio(backend: str) -> str:
             through_s, bare_s = await through(call, strategy), await call("run_bare", works())
         logs.append(np.log(bare_s / through_s))
     low, high = stats.t.interval(0.95, PAIRS - 1, loc=np.mean(logs), scale=stats.sem(logs))
-    await board().release.remote("bench")
-    return f"{backend:12}  bare ÷ through {np.exp(np.mean(logs)):.3f} [{np.exp(low):.3f}, {np.exp(high):.3f}]"
+    return f"{backend:23} bare ÷ through {np.exp(np.mean(logs)):.3f} [{np.exp(low):.3f}, {np.exp(high):.3f}]"
 
 
 async def lags() -> list[str]:
     """One line a rate, in milliseconds."""
     free = {"fixed_ms": 0.0, "per_sequence_ms": 0.0, "per_1000_prefill_tokens_ms": 0.0}
-    engine = {"engine": "iteration", "start_deadline_s": 60.0, **free}
-    lane = await board().acquire.remote("bench", "null")
-    _, call = await occupy(lane, Load(key="null", backend="simulated", model=None, engine=engine))
+    call = await load("simulated", None, {"engine": "iteration", **free})
+    await _lag(call, RATES[0])  # warms up
     lines = []
     for rate in RATES:
-        requests = [
-            Request(index=i, planned_s=i / rate, prompt_ids=(1,) * 8, output_tokens=1, max_new_tokens=1)
-            for i in range(int(rate * LAG_S))
-        ]
-        dispatch_ms, arrival_ms = await _lag(call, requests)
-        p50, p99 = np.percentile(dispatch_ms, (50, 99))
-        a50, a99 = np.percentile(arrival_ms - np.percentile(arrival_ms, 1), (50, 99))
+        runs = np.array([await _lag(call, rate) for _ in range(LAG_RUNS)])
+        figures = [f"{np.median(run):.2f} ({run.min():.2f}–{run.max():.2f})" for run in runs.T]
         lines.append(
-            f"{rate:4} requests/s  dispatch lag p50 {p50:.2f} p99 {p99:.2f} ms"
-            f"  arrival lag p50 {a50:.2f} p99 {a99:.2f} ms"
+            f"{rate:4} requests/s  dispatch lag p50 {figures[0]} p99 {figures[1]} ms"
+            f"  arrival lag p50 {figures[2]} p99 {figures[3]} ms"
         )
     return lines
 
 
-async def _lag(call: Call, requests: list[Request]) -> tuple[np.ndarray, np.ndarray]:
+async def _lag(call: Call, rate: int) -> tuple[float, float, float, float]:
+    """Dispatch lag p50 and p99, arrival lag p50 and p99 of one run, milliseconds."""
+    requests = [
+        Request(index=i, planned_s=i / rate, prompt_ids=(1,) * 8, output_tokens=1, max_new_tokens=1)
+        for i in range(int(rate * LAG_S))
+    ]
     trial = uuid.uuid4().hex
     await call("begin", trial, "continuous", {"max_batch_size": 256}, 256, len(requests))
     offset = await handshake(lambda: call("ping"))
@@ -109,20 +135,47 @@ async def _lag(call: Call, requests: list[Request]) -> tuple[np.ndarray, np.ndar
     assert await client.drain(requests[-1].planned_s + 30)
     await call("end")
     shift_s = offset.offset_s + client.start_s
-    dispatch = [1e3 * (e.sent_s - e.request.planned_s) for e in exchanges]
-    arrival = [1e3 * (e.reply.arrived_s - shift_s - e.request.planned_s) for e in exchanges if e.reply]
-    return np.array(dispatch), np.array(arrival)
+    dispatch = np.array([1e3 * (e.sent_s - e.request.planned_s) for e in exchanges])
+    arrival = np.array(
+        [1e3 * (e.reply.arrived_s - shift_s - e.request.planned_s) for e in exchanges if e.reply]
+    )
+    arrival -= np.percentile(arrival, 1)
+    return (*np.percentile(dispatch, (50, 99)), *np.percentile(arrival, (50, 99)))
+
+
+async def behind_serve() -> None:
+    """All that is measured on a replica, in one event loop: handles are bound to theirs."""
+    print(*await lags(), sep="\n", flush=True)
+    for backend in ENGINES:
+        print(await ratio(backend), flush=True)
+
+
+def lane_time() -> str:
+    """One line about the share of a lane's time that is spent measuring."""
+    with tempfile.TemporaryDirectory(prefix="batchyard-bench-") as folder:
+        outcome = run_sweep(parse(LANE_SWEEP), f"{folder}/lane-time", lambda text: None)
+        assert outcome.complete
+        store = Store(outcome.root)
+        ended_s = {path.parent.parent.name: path.stat().st_mtime for path in Path(folder).rglob("done.json")}
+        trials = sorted(store.trials(), key=lambda trial: ended_s[trial.cell_id])
+    shares = [
+        trial.measured_s / (ended_s[trial.cell_id] - ended_s[before.cell_id])
+        for before, trial in pairwise(trials)
+    ]
+    around = [trial.total_s - trial.measured_s for trial in trials]
+    return (
+        f"lane time spent measuring, 20-s trials: {np.mean(shares):.1%} "
+        f"({min(shares):.1%}–{max(shares):.1%}); a trial takes {np.median(around):.1f} s beside"
+    )
 
 
 def main() -> None:
     """Print the table."""
     with local_ray():
         keep = start_board(1)
-        for line in asyncio.run(lags()):
-            print(line, flush=True)
-        for backend in ENGINES:
-            print(asyncio.run(ratio(backend)), flush=True)
+        asyncio.run(behind_serve())
         del keep
+    print(lane_time(), flush=True)
 
 
 if __name__ == "__main__":
