@@ -17,7 +17,7 @@ from rich.console import Console
 from deployments.errors import BackendError
 from experiments.errors import ConfigError
 from experiments.text_table import Column, lines
-from results.errors import FULL, DiskFull, StoreError, one_line
+from results.errors import FULL, DiskFull, StoreError, one_line, said
 from workloads.errors import WorkloadError
 
 out = Console()
@@ -65,9 +65,6 @@ def one_line_errors() -> Iterator[None]:
     except OSError as error:
         if error.errno not in NO_PLACE | FULL:
             raise
-        where = error.filename2 or error.filename
-        if where is None:  # the text of pyarrow's errors names the file
-            tell(f"error: {one_line(error)}")
-        else:
-            tell(f"error: {where} cannot be used: {error.strerror}")
+        where = error.filename2 or error.filename  # of pyarrow's errors the text names the file
+        tell(f"error: {one_line(error) if where is None else f'{where} cannot be used: {said(error)}'}")
         sys.exit(1 if error.errno in FULL else 2)

@@ -1,6 +1,7 @@
 """The errors of the results side."""
 
 import errno
+import os
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})  # no space, no quota, larger than a file may be
 
@@ -25,7 +26,12 @@ def one_line(error: BaseException) -> str:
 def cannot_write(path: str, error: OSError) -> StoreError:
     """What to raise, `from error`, where writing `path` failed."""
     if error.errno in FULL:
-        return DiskFull(
-            f"{path} cannot be written: the disk is full (or its quota is used up); free some of it"
-        )
-    return StoreError(f"{path} cannot be written: {error}")
+        return DiskFull(f"{path} cannot be written: the disk is full or a quota used up; free some of it")
+    place = str(error.filename or path)
+    culprit = "" if place in path else f" ({place})"
+    return StoreError(f"{path} cannot be written: {said(error)}{culprit}; give a folder that can be")
+
+
+def said(error: OSError) -> str:
+    """What the system says, without what a library puts around it."""
+    return os.strerror(error.errno) if error.errno else one_line(error)

@@ -6,6 +6,7 @@ locked with `flock`, so that of two drivers that find it only one gets it. Files
 locks (s3://, gs://) have none: there the user sees to it.
 """
 
+import contextlib
 import fcntl
 import json
 import os
@@ -17,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from results.errors import StoreError
+from results.errors import StoreError, cannot_write
 
 _HOLDER = ("pid", "host", "since", "process_started")
 
@@ -37,7 +38,8 @@ def driver(store_root: str | os.PathLike[str]) -> Driver | None:
     try:
         holder = dict(json.loads((Path(store_root) / "driver.lock").read_text()))
         pid, host, since, started = (holder[key] for key in _HOLDER)
-        alive = process_started(int(pid)) == started if host == socket.gethostname() else None
+        pid = int(pid)
+        alive = process_started(pid) == started if host == socket.gethostname() else None
         return Driver(pid=int(pid), host=str(host), since=str(since), alive=alive)
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -59,15 +61,18 @@ class SweepLock:
     def __enter__(self) -> str | None:
         if self._path is None:
             return None
-        self._path.parent.mkdir(parents=True, exist_ok=True)
         self._mine = json.dumps(_identity())
         temporary = self._path.with_name(f"driver.lock.{os.getpid()}.{id(self)}")
         try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
             temporary.write_text(self._mine)
             while not self._try(self._path, temporary):
                 pass
+        except OSError as error:
+            raise cannot_write(str(self._path), error) from error
         finally:
-            temporary.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
         return self.note
 
     def __exit__(
@@ -84,7 +89,7 @@ class SweepLock:
         except FileExistsError:
             pass
         try:
-            with path.open() as held:
+            with path.open(errors="replace") as held:
                 fcntl.flock(held, fcntl.LOCK_EX)
                 if not path.exists() or path.stat().st_ino != os.fstat(held.fileno()).st_ino:
                     return False
@@ -100,13 +105,14 @@ def _refuse_or_explain(text: str, path: Path) -> str:
     try:
         holder = dict(json.loads(text))
         pid, host, since, started = (holder[key] for key in _HOLDER)
+        pid = int(pid)
     except (ValueError, KeyError, TypeError):
         raise StoreError(f"{path} names no driver; delete it if no other driver runs") from None
     who = f"process {pid} on {host} (since {since})"
     if host != socket.gethostname():
-        raise StoreError(f"this sweep is driven by {who}; if that has ended, delete {path}")
-    if process_started(int(pid)) == started:
-        raise StoreError(f"this sweep is driven by {who}; wait for it or end it first")
+        raise StoreError(f"{path.parent} is driven by {who}; if that has ended, delete {path}")
+    if process_started(pid) == started:
+        raise StoreError(f"{path.parent} is driven by {who}; wait for it or end it first")
     return f"took over the lock of {who}, which has ended"
 
 

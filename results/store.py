@@ -24,7 +24,7 @@ from pyarrow import fs
 from pydantic import ValidationError
 
 from results.attempt import Attempt, move_into_place
-from results.errors import FutureVersion, StoreError, cannot_write, one_line
+from results.errors import FutureVersion, StoreError, cannot_write, one_line, said
 from results.records import BATCHES, REQUESTS, SCHEMA_VERSION, Failure, Trial
 
 Kind: TypeAlias = Literal["requests", "batches"]
@@ -59,8 +59,11 @@ class Store:
     def read_sweep(self) -> dict[str, Any] | None:
         """Give sweep.json, None if there is none. StoreError if unreadable or of a future version."""
         path = f"{self._path}/sweep.json"
-        if self._filesystem.get_file_info(path).type == fs.FileType.NotFound:
-            return None
+        try:
+            if self._filesystem.get_file_info(path).type == fs.FileType.NotFound:
+                return None
+        except OSError as error:
+            raise StoreError(f"{path} cannot be looked at: {said(error)}") from error
         return self._read_document(path)
 
     def begin_attempt(self, cell_id: str) -> Attempt:
@@ -218,14 +221,14 @@ class Store:
     def _read_document(self, path: str) -> dict[str, Any]:
         try:
             with self._filesystem.open_input_file(path) as file:
-                document = json.loads(file.read())
+                document = dict(json.loads(file.read()))
             version = int(document["schema_version"])
         except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise StoreError(f"{path} must be JSON with a schema_version: {one_line(error)}") from error
         if version > SCHEMA_VERSION:
             known = f"this program reads up to {SCHEMA_VERSION}"
             raise FutureVersion(f"{path} has schema version {version}, {known}: use the newer one")
-        return dict(document)
+        return document
 
     def _folder(self, cell_id: str, number: int) -> str:
         return f"{self._path}/cells/{cell_id}/attempt-{number}"
