@@ -129,7 +129,7 @@ class HuggingFaceContinuous:
 
     def _alive(self) -> "PagedEngine":
         engine = self._started()
-        if not engine.manager.is_running():
+        if self._death or not engine.manager.is_running():  # its thread may still be ending
             raise EngineDead(self._death or "the generation loop has ended")
         return engine
 

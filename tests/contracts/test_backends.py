@@ -294,7 +294,7 @@ async def test_a_backend_is_dead_before_start_and_after_close_and_leaves_nothing
 async def test_a_model_without_weights_is_a_permanent_error(case: Case, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
     backend = case.create(tmp_path)
-    with pytest.raises(ModelError, match="has no weights; a model is a folder with config.json and safetensors"):
+    with pytest.raises(ModelError, match="has no weights; a model is a folder with"):
         await backend.start()
     await backend.close()
 

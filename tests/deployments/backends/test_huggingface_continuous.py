@@ -273,10 +273,18 @@ async def test_the_event_loop_runs_while_the_model_loads(tiny_model: Path) -> No
     assert turns > 100
 
 
-async def test_a_crashed_loop_fails_what_is_open_and_what_comes(tiny_model: Path) -> None:
+async def test_a_crashed_loop_fails_what_is_open_and_what_comes(
+    tiny_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail() -> None:
         raise IndexError("index out of range in self")
 
+    def linger(backend: HuggingFaceContinuous, error: BaseException | None) -> None:
+        stopped(backend, error)
+        may_end.wait()
+
+    stopped, may_end = HuggingFaceContinuous.stopped, threading.Event()
+    monkeypatch.setattr(HuggingFaceContinuous, "stopped", linger)  # its thread lives on after it has told
     delivered: list[Output] = []
     threads = set(threading.enumerate())
     async with started(tiny_model) as backend:
@@ -289,9 +297,10 @@ async def test_a_crashed_loop_fails_what_is_open_and_what_comes(tiny_model: Path
         with pytest.raises(EngineDead, match="index out of range in self"):
             await backend.check()
         with pytest.raises(EngineDead, match="index out of range in self"):
-            await backend.run(works(1, 3, 2), delivered.append)
+            await asyncio.wait_for(backend.run(works(1, 3, 2), delivered.append), 30)
         await backend.abort()
         assert len(delivered) == 1
+        may_end.set()
     assert set(threading.enumerate()) <= threads
 
 
