@@ -9,6 +9,10 @@ class ModelError(BackendError):
     """A model cannot be found or loaded: permanent, never retried."""
 
 
+class DeviceError(BackendError):
+    """A GPU that was asked for is not there, or is taken by others: nothing is started."""
+
+
 class OutOfMemory(BackendError):
     """A batch did not fit: it returns to its place in the queue and the cap is halved."""
 

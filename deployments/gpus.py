@@ -1,8 +1,122 @@
-"""The GPUs of this machine, counted without touching them: no context is made, so no memory is taken."""
+"""The GPUs that this process may use, from NVML: no CUDA context is made, so nothing is taken on them.
+
+NVML (https://docs.nvidia.com/deploy/nvml-api) is the library beneath nvidia-smi and numbers GPUs as that
+does, by PCI bus; `deployments.local_ray` has CUDA count in the same order. Its Python package is part of
+the GPU environment only: where it or a driver is missing there are no GPUs.
+"""
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, TypeVar
+
+from deployments.gpu_selection import Selected, select
+
+T = TypeVar("T")
 
 
-def visible_gpus() -> int:
-    """How many NVIDIA GPUs this process may use (CUDA_VISIBLE_DEVICES is heeded)."""
-    import torch
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holder:
+    """A process that computes on a GPU."""
 
-    return int(torch.cuda.device_count())
+    pid: int
+    used_bytes: int | None  # None where the driver does not say
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gpu:
+    """One GPU, or one instance of a GPU that is split (MIG). None where NVML does not say."""
+
+    label: str  # as CUDA_VISIBLE_DEVICES names it
+    uuid: str
+    name: str
+    driver: str
+    capability: tuple[int, int] | None
+    total_bytes: int
+    used_bytes: int
+    free_bytes: int
+    utilisation: int | None  # per cent of the last moment during which it computed
+    holders: tuple[Holder, ...]
+
+    def facts(self) -> dict[str, Any]:
+        """What does not change, for provenance."""
+        return {
+            "name": self.name,
+            "uuid": self.uuid,
+            "driver": self.driver,
+            "memory_bytes": self.total_bytes,
+            "compute_capability": ".".join(map(str, self.capability)) if self.capability else None,
+        }
+
+
+def visible_gpus(nvml: Any = None, environment: Mapping[str, str] | None = None) -> tuple[Gpu, ...]:
+    """The GPUs that CUDA_VISIBLE_DEVICES leaves, in its order; empty without a GPU or without NVML.
+
+    DeviceError if it names one that is not there. `nvml`: the module `pynvml`, or what stands for it.
+    """
+    chosen = (os.environ if environment is None else environment).get("CUDA_VISIBLE_DEVICES")
+    with _session(nvml) as session:
+        if session is None:
+            return ()
+        driver = _text(session.nvmlSystemGetDriverVersion())
+        return tuple(_read(session, selected, driver) for selected in select(session, chosen))
+
+
+def facts(gpus: tuple[Gpu, ...]) -> dict[str, dict[str, Any]]:
+    """The facts of each, by label."""
+    return {gpu.label: gpu.facts() for gpu in gpus}
+
+
+@contextlib.contextmanager
+def _session(nvml: Any) -> Iterator[Any]:
+    """NVML for the length of the block, or None where there is none."""
+    if nvml is None:
+        try:
+            nvml = import_module("pynvml")
+        except ImportError:
+            yield None
+            return
+    try:
+        nvml.nvmlInit()
+    except nvml.NVMLError:
+        yield None
+        return
+    try:
+        yield nvml
+    finally:
+        nvml.nvmlShutdown()
+
+
+def _read(nvml: Any, selected: Selected, driver: str) -> Gpu:
+    handle, card = selected.handle, selected.card
+
+    def known(ask: Callable[[], T]) -> T | None:
+        try:
+            return ask()
+        except nvml.NVMLError:  # not supported by this device, or not allowed
+            return None
+
+    # Version 2 leaves out what the driver keeps for itself, which is nobody's use.
+    memory = known(lambda: nvml.nvmlDeviceGetMemoryInfo(handle, version=nvml.nvmlMemory_v2))
+    memory = memory or nvml.nvmlDeviceGetMemoryInfo(handle)
+    rates = known(lambda: nvml.nvmlDeviceGetUtilizationRates(handle))
+    capability = known(lambda: nvml.nvmlDeviceGetCudaComputeCapability(card))
+    processes = known(lambda: nvml.nvmlDeviceGetComputeRunningProcesses(handle)) or []
+    return Gpu(
+        label=selected.label,
+        uuid=_text(nvml.nvmlDeviceGetUUID(handle)),
+        name=_text(nvml.nvmlDeviceGetName(handle)),
+        driver=driver,
+        capability=tuple(capability) if capability else None,
+        total_bytes=int(memory.total),
+        used_bytes=int(memory.used),
+        free_bytes=int(memory.free),
+        utilisation=int(rates.gpu) if rates else None,
+        holders=tuple(Holder(pid=one.pid, used_bytes=one.usedGpuMemory) for one in processes),
+    )
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value

@@ -16,11 +16,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from deployments.gpus import visible_gpus
+
 DRIVER_RESOURCE = "driver"  # binds trials to the driver's node
 
 _FOLDER = "batchyard"  # what is removed must be ours; short, because socket paths have at most 100 characters
 
 _ENVIRONMENT = {
+    "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # as nvidia-smi and NVML number them; not "the fastest first"
     "RAY_AUTH_MODE": "token",
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # keeps all but one port on loopback
     "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
@@ -91,6 +94,7 @@ def local_ray() -> Iterator[LocalRay]:
     try:
         ray.init(
             address="local",
+            num_gpus=len(visible_gpus()),  # Ray would take "-1" for a GPU, and count without our driver
             include_dashboard=False,
             log_to_driver=False,
             configure_logging=False,

@@ -17,6 +17,8 @@ from results.errors import one_line
 Dtype: TypeAlias = Literal["auto", "float32", "bfloat16", "float16"]
 Encode: TypeAlias = Callable[[str], list[int]]
 
+BFLOAT16_FROM = (8, 0)  # compute capability
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSpec:
@@ -104,14 +106,30 @@ def pick_dtype(device: str) -> Dtype:
     float32, which every other CPU gets.
     """
     if device.startswith("cuda"):
-        import torch
-
-        return "bfloat16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float16"
+        return gpu_dtype(_capability())
     try:
         flags = set(Path("/proc/cpuinfo").read_text().split())
     except OSError:
         return "float32"
     return "bfloat16" if flags & {"avx512_bf16", "amx_bf16"} else "float32"
+
+
+def gpu_dtype(capability: tuple[int, int]) -> Dtype:
+    """What `auto` means on a GPU of this compute capability: bfloat16 from 8.0 (Ampere) on."""
+    return "bfloat16" if capability >= BFLOAT16_FROM else "float16"
+
+
+def _capability() -> tuple[int, int]:
+    """Of the first visible GPU; from NVML if it says, because asking torch takes memory on the GPU."""
+    from deployments.gpus import visible_gpus
+
+    for gpu in visible_gpus()[:1]:
+        if gpu.capability is not None:
+            return gpu.capability
+    import torch
+
+    major, minor = torch.cuda.get_device_capability()
+    return int(major), int(minor)
 
 
 def encoder(spec: ModelSpec) -> tuple[Encode | None, int]:

@@ -20,6 +20,8 @@ import numpy as np
 from deployments.backends.backend import Backend, EngineStep, Memory, Output, Work
 from deployments.backends.registry import create
 from deployments.errors import BackendError, EngineDead
+from deployments.gpu_claim import require_free
+from deployments.gpus import facts, visible_gpus
 from deployments.models import ModelSpec
 from deployments.service import BatchRun, Reply, Service
 from strategies.registry import create as create_strategy
@@ -72,10 +74,13 @@ class Replica:
         """Load; returns the backend's setup. BackendError or ModelError if it cannot be had."""
         if self._backend is not None:
             raise BackendError("this replica has already been started")
+        if model is not None:  # what was there before may still hold the GPU
+            await asyncio.to_thread(require_free, lambda _: None)
         loading = create(backend, model, engine)
         await loading.start()
         self._backend = loading
-        return dict(loading.setup)
+        gpus = facts(visible_gpus()) if model is not None else {}
+        return {**loading.setup, **({"gpus": gpus} if gpus else {})}
 
     async def ping(self) -> float:
         """The replica's clock, seconds of `time.monotonic`."""

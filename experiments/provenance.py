@@ -7,11 +7,13 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from deployments.gpus import facts, visible_gpus
+
 PACKAGES = ("ray", "torch", "transformers", "numpy", "pyarrow")  # vLLM's version comes from its backend
 
 
 def provenance() -> dict[str, Any]:
-    """Host, processor, cores, memory, versions, git commit and whether the tree was dirty."""
+    """Host, processor, cores, memory, GPUs, versions, git commit and whether the tree was dirty."""
     root = Path(__file__).resolve().parent.parent
     commit, changes = _git(root, "rev-parse", "HEAD"), _git(root, "status", "--porcelain")
     return {
@@ -22,9 +24,7 @@ def provenance() -> dict[str, Any]:
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "python": platform.python_version(),
         "versions": {name: _version(name) for name in PACKAGES},
-        "gpus": _output(
-            "nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"
-        ),
+        "gpus": facts(visible_gpus()),
         "git_commit": commit,
         "git_dirty": None if commit is None or changes is None else bool(changes),
     }
