@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from deployments.gpu_claim import require_free
 from deployments.lanes import LaneView, start_board
 from deployments.local_ray import local_ray
 from experiments.cells import Cell, blocks, cells
@@ -66,6 +67,8 @@ def run_sweep(config: SweepConfig, root: str, say: Say) -> Outcome:
     planned = cells_of(config, begun(config, store))
     if planned is None or _left(planned, store):
         check(config, say)
+        if any(setting.model is not None for setting in config.settings):
+            require_free(say)
     with SweepLock(root) as note:
         if note:
             say(note)

@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
+import deployments.gpus
 from deployments import packaged_model
 from deployments.errors import ModelError
-from deployments.models import PRESETS, ModelSpec, encoder, locate, pick_dtype, resolve
+from deployments.gpus import visible_gpus
+from deployments.models import PRESETS, ModelSpec, encoder, gpu_dtype, locate, pick_dtype, resolve
+from tests.deployments.fake_nvml import Card, FakeNvml
 
 ROOT = Path(__file__).parents[2]
 
@@ -126,6 +129,24 @@ def test_auto_is_bfloat16_only_where_the_cpu_computes_in_it() -> None:
     flags = set(Path("/proc/cpuinfo").read_text().split())
     computes = bool(flags & {"avx512_bf16", "amx_bf16"})
     assert pick_dtype("cpu") == ("bfloat16" if computes else "float32")
+
+
+@pytest.mark.parametrize(
+    ("capability", "dtype"),
+    [
+        ((7, 0), "float16"),
+        ((7, 5), "float16"),
+        ((8, 0), "bfloat16"),
+        ((8, 9), "bfloat16"),
+        ((12, 0), "bfloat16"),
+    ],
+)
+def test_auto_on_a_gpu_is_bfloat16_where_it_computes_in_it(
+    monkeypatch: pytest.MonkeyPatch, capability: tuple[int, int], dtype: str
+) -> None:
+    nvml = FakeNvml(Card("GPU-1", capability=capability))
+    monkeypatch.setattr(deployments.gpus, "visible_gpus", lambda: visible_gpus(nvml, {}))
+    assert pick_dtype("cuda") == gpu_dtype(capability) == dtype
 
 
 def test_the_first_of_two_conversions_stands(tmp_path: Path) -> None:
