@@ -3,6 +3,7 @@
 CSV has no nulls and no lists: a null is an empty field (an empty text is ""), a list is JSON text.
 """
 
+import contextlib
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ import pyarrow as pa
 import pyarrow.csv as pc_csv
 import pyarrow.parquet as pq
 
-from results.errors import StoreError
+from results.errors import StoreError, one_line
 from results.metrics import with_metrics
 from results.read import SCHEMAS, sweep_name, with_sweep
 from results.store import Store
@@ -46,7 +47,7 @@ def export(
 
 @contextmanager
 def new_file(path: Path, *, overwrite: bool) -> Iterator[BinaryIO]:
-    """A file that appears whole when the block ends, or not at all. StoreError if it is there already."""
+    """A file that appears whole when the block ends, or not at all. StoreError if it is there or cannot be."""
     if path.is_dir():
         raise StoreError(f"{path} is a folder; give a file in it")
     if path.exists() and not overwrite:
@@ -56,8 +57,11 @@ def new_file(path: Path, *, overwrite: bool) -> Iterator[BinaryIO]:
         with beside.open("wb") as file:
             yield file
         beside.replace(path)
+    except OSError as error:
+        raise StoreError(f"{path} cannot be written: {error.strerror or one_line(error)}") from error
     finally:
-        beside.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # its folder may not be there
+            beside.unlink(missing_ok=True)
 
 
 def _groups(store: Store, table: TableName, watch: Watch) -> Iterator[pa.Table]:

@@ -5,13 +5,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
 from experiments.commands.arguments import Folder
 from experiments.console import one_line_errors, tell
 from experiments.errors import ConfigError
+
+if TYPE_CHECKING:
+    from results.export import Watch
 
 EXAMPLES = (
     "Examples:  batchyard export results/data/local-0123456789ab --parquet rows.parquet  ·  "
@@ -74,7 +77,7 @@ def _sink(path: Path, *, force: bool) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def _progress() -> Iterator["Watch"]:  # noqa: F821
+def _progress() -> Iterator["Watch"]:
     """A bar on standard error, where that is a terminal."""
     from rich.console import Console
     from rich.progress import Progress

@@ -9,7 +9,8 @@ from typer.core import TyperGroup
 
 from experiments.console import tell
 
-UsageError = typer.BadParameter.__bases__[0]  # the name that typer gives it depends on its version
+# Where it stands in typer depends on the version.
+UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 
 
 class OneLineUsage(TyperGroup):

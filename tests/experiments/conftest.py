@@ -1,12 +1,23 @@
-"""Configs made in code, so that a test says only what it is about."""
+"""Configs and sweeps made in code, so that a test says only what it is about."""
 
 import copy
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import Result
+from typer.testing import CliRunner
 
+from experiments.capacity import resolve_rates
+from experiments.cells import Cell, cells
+from experiments.cli import app
 from experiments.config import SweepConfig, parse
+from experiments.rows import settings
+from experiments.sweep import cells_hash, sweep_root
+from results.records import Failure
+from results.store import Store
+from tests.results import made_sweep
 
 VALUES: dict[str, Any] = {
     "name": "made",
@@ -49,3 +60,64 @@ def random_prompts() -> dict[str, Any]:
 def made_config(config_values: Callable[..., dict[str, Any]]) -> Callable[..., SweepConfig]:
     """The same, parsed."""
     return lambda **changes: parse(config_values(**changes))
+
+
+@pytest.fixture(scope="session")
+def batchyard() -> Callable[..., Result]:
+    """`batchyard("ls", "--json")`: the command, run here, wide enough for its help."""
+
+    def run(*arguments: object) -> Result:
+        return CliRunner().invoke(app, [str(argument) for argument in arguments], terminal_width=200)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def begun_sweep() -> Callable[..., Path]:
+    """`begun_sweep(config, results, done=2, failed=1)`: a sweep's folder as a driver leaves it that was stopped.
+
+    The first cells are done, the next ones failed; the rest is left.
+    """
+
+    def begin(config: SweepConfig, results: Path, *, done: int = 0, failed: int = 0) -> Path:
+        resolved = resolve_rates(config, {})
+        planned = cells(config, resolved)
+        store = Store(sweep_root(config, results))
+        store.write_sweep(
+            {
+                "name": config.name,
+                "config_hash": config.config_hash,
+                "config": dict(config.as_written),
+                "resolved": resolved.to_dict(),
+                "measured": {},
+                "planned_cells": len(planned),
+                "cells_hash": cells_hash(planned),
+                "workload_hashes": {},
+                "provenance": {},
+                "created_at": "2026-11-01T10:00:00+00:00",
+            }
+        )
+        for cell in planned[:done]:
+            attempt = store.begin_attempt(cell.cell_id)
+            row = made_sweep.request_row(**_settings(cell), token_s=[0.5, 1.0])
+            attempt.write_requests([row])
+            knobs = {"strategy": cell.strategy, "setting": cell.setting, **cell.knobs}
+            attempt.finish(made_sweep.make_trial([row], knobs=knobs, total_s=7.0))
+        for cell in planned[done : done + failed]:
+            attempt = store.begin_attempt(cell.cell_id)
+            attempt.fail(
+                Failure(
+                    cell_id=cell.cell_id,
+                    attempt=attempt.number,
+                    cause="engine-dead",
+                    error="the engine is gone",
+                    failed_at="2026-11-01T11:00:00+00:00",
+                )
+            )
+        return Path(store.root)
+
+    return begin
+
+
+def _settings(cell: Cell) -> dict[str, Any]:
+    return {**settings(cell, "cpu"), "attempt": 1}

@@ -1,0 +1,122 @@
+"""`batchyard sweep --dry-run`: everything is said, nothing is started or written."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import Result
+
+from experiments.config import SweepConfig, parse
+from results.lock import SweepLock
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def dry(tmp_path: Path, batchyard: Callable[..., Result]) -> Callable[..., Result]:
+    """`dry(values, "--json")`: a dry run of these values, with results in tmp_path/results."""
+
+    def run(values: dict[str, Any], *more: object) -> Result:
+        path = tmp_path / "made.yaml"
+        path.write_text(yaml.safe_dump(values))
+        return batchyard("sweep", path, "--dry-run", "--results", tmp_path / "results", *more)
+
+    return run
+
+
+def test_it_says_cells_loads_and_time(dry: Callable[..., Result], config_values: Callable[..., Any]):
+    result = dry(config_values(arrival_rate=[1, 4], repeats=2))
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith("made: 28 cells (not begun), results in ")
+    assert "dynamic · 4 · 500 ms" in result.stdout
+    assert any(line.split() == ["vllm", "continuous", "·", "4", "1,", "4", "2", "4", "0"] for line in lines)
+    assert any(line.startswith("Engine loads: ") for line in lines)
+    assert any(line.startswith("Time on one lane: ") and "repeat 2" in line for line in lines)
+    assert lines[-1] == "Nothing was started, and nothing was written."
+
+
+def test_it_says_what_auto_would_measure(dry: Callable[..., Result], config_values: Callable[..., Any]):
+    result = dry(config_values(arrival_rate="auto", duration_s="auto"))
+    assert result.exit_code == 0, result.output
+    (timed,) = [line for line in result.stdout.splitlines() if line.startswith("Timed first: ")]
+    assert "huggingface at batch 1, 4" in timed
+    assert "vllm at batch 1, 4" in timed
+    assert "A rate below 2 requests/s" in result.stdout
+
+
+def test_nothing_is_written(tmp_path: Path, dry: Callable[..., Result], config_values: Callable[..., Any]):
+    for more in ((), ("--json",), ("--fresh",)):
+        assert dry(config_values(), *more).exit_code == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["made.yaml"]
+
+
+def test_one_document_for_a_script(dry: Callable[..., Result], config_values: Callable[..., Any]):
+    values = config_values(arrival_rate=[0.1], duration_s=20, repeats=1)
+    result = dry(values, "--json")
+    document = json.loads(result.stdout)
+    assert document["planned_cells"] == 7
+    assert document["folder"].endswith(f"made-{parse(values).config_hash}")
+    assert document["running"] is False
+    assert "warning: " in result.stderr, "beside the document"
+
+
+def test_a_sweep_that_has_begun(
+    tmp_path: Path,
+    dry: Callable[..., Result],
+    config_values: Callable[..., Any],
+    made_config: Callable[..., SweepConfig],
+    begun_sweep: Callable[..., Path],
+):
+    root = begun_sweep(made_config(), tmp_path / "results", done=5)
+    before = {path: path.stat().st_mtime_ns for path in root.rglob("*")}
+    assert "made: 28 cells (5 done, 23 left)" in dry(config_values()).stdout
+    assert "counted as long as that" in dry(config_values()).stdout
+    assert "made: 28 cells (not begun)" in dry(config_values(), "--fresh").stdout
+    document = json.loads(dry(config_values(), "--json").stdout)
+    assert (document["done_cells"], sum(cell["done"] for cell in document["cells"])) == (5, 5)
+    assert {path: path.stat().st_mtime_ns for path in root.rglob("*")} == before
+    with SweepLock(root):
+        assert "It runs already: process " in dry(config_values()).stdout
+        assert json.loads(dry(config_values(), "--json").stdout)["running"] is True
+
+
+def test_a_complete_sweep(
+    tmp_path: Path,
+    dry: Callable[..., Result],
+    config_values: Callable[..., Any],
+    made_config: Callable[..., SweepConfig],
+    begun_sweep: Callable[..., Path],
+):
+    begun_sweep(made_config(), tmp_path / "results", done=28)
+    result = dry(config_values())
+    assert "This sweep is complete (28 cells); --fresh starts anew." in result.stdout
+    assert json.loads(dry(config_values(), "--json").stdout)["whole"] == {"low_s": 0.0, "high_s": 0.0}
+
+
+def test_a_model_folder_that_is_not_there(
+    tmp_path: Path, dry: Callable[..., Result], config_values: Callable[..., Any]
+):
+    result = dry(config_values(model=str(tmp_path / "none")))
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert "none does not exist" in result.stderr
+
+
+@pytest.mark.parametrize("config", ["local", "smoke", "full"])
+def test_the_configs_that_come_with_batchyard_import_neither_ray_nor_an_engine(config: str, tmp_path: Path):
+    code = (
+        "import sys\nfrom experiments.cli import app\n"
+        f"arguments = ['sweep', 'experiments/configs/{config}.yaml', '--dry-run', '--results', {str(tmp_path)!r}]\n"
+        "app(arguments, standalone_mode=False)\n"
+        "print({'ray', 'torch', 'transformers', 'vllm'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert done.stdout.splitlines()[-1] == "set()"
+    assert "Time on one lane: " in done.stdout
+    assert list(tmp_path.iterdir()) == []
