@@ -1,0 +1,1 @@
+"""Strategies in virtual time: what a step takes, on which hardware, and what runs through it."""

@@ -1,0 +1,131 @@
+"""How long a forward pass takes: a line fitted to an engine, or a roofline from data sheets.
+
+    linear     fixed + per_sequence·B + per_context_token·Σcontext
+               + per_prefill_token·prefill + per_prefill_token_sq·Σprompt²
+    roofline   max((weights + Σcontext·c_kv) ÷ bandwidth, 2·parameters·tokens ÷ FLOP/s)
+
+The fixed part is reading the weights, which is why a batch is cheap. A roofline is the least time that
+the hardware allows (Williams et al., "Roofline", 2009): kernels, sampling, scheduling and the writing of
+the cache come on top. A run of decode steps is summed in closed form, so that virtual time can jump
+over it.
+"""
+
+import math
+from dataclasses import dataclass, fields
+from typing import Protocol
+
+
+class StepModel(Protocol):
+    """Seconds of forward passes.
+
+    `context_tokens` are the KV entries that the decoding sequences read at the first of these steps,
+    summed over them. A model is a pure function: equal arguments, equal seconds, and never negative.
+    """
+
+    def step_s(
+        self, sequences: int, context_tokens: int = 0, prefill_tokens: int = 0, prefill_squares: int = 0
+    ) -> float:
+        """One step. `sequences`: all in the batch, prefilling ones too.
+
+        `prefill_tokens`: prompt tokens computed in this step (padded ones in lockstep). `prefill_squares`:
+        their attention, summed over the prefilling sequences: prompt² for whole prompts.
+        """
+
+    def decode_s(self, sequences: int, context_tokens: int, steps: int) -> float:
+        """`steps` decode steps in a row, summed; each adds `sequences` tokens to the context."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Linear:
+    """The costs of the linear model, in seconds. The defaults are those of the simulated backend."""
+
+    fixed_s: float = 0.022
+    per_sequence_s: float = 0.00035
+    per_context_token_s: float = 0.0
+    per_prefill_token_s: float = 60e-6
+    per_prefill_token_sq_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        """ValueError for a negative cost, or if a step would take no time."""
+        for field in fields(self):
+            cost_s = getattr(self, field.name)
+            if not 0 <= cost_s < math.inf:
+                raise ValueError(f"{field.name} must be at least 0 and finite, got {cost_s}")
+        if self.fixed_s + self.per_sequence_s <= 0:
+            raise ValueError("a step must take time, got fixed_s 0 and per_sequence_s 0")
+
+    def step_s(
+        self, sequences: int, context_tokens: int = 0, prefill_tokens: int = 0, prefill_squares: int = 0
+    ) -> float:
+        """See the protocol."""
+        return (
+            self.fixed_s
+            + self.per_sequence_s * sequences
+            + self.per_context_token_s * context_tokens
+            + self.per_prefill_token_s * prefill_tokens
+            + self.per_prefill_token_sq_s * prefill_squares
+        )
+
+    def decode_s(self, sequences: int, context_tokens: int, steps: int) -> float:
+        """See the protocol."""
+        read_tokens = _context_of(sequences, context_tokens, steps)
+        return steps * (self.fixed_s + self.per_sequence_s * sequences) + (
+            self.per_context_token_s * read_tokens
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Roofline:
+    """The larger of the time to read weights and cache, and the time to compute the tokens.
+
+    A token costs two operations per parameter; attention's own operations are left out. A prefilling
+    sequence is charged its chunk and one token more, because `sequences` does not tell it apart.
+    """
+
+    weight_bytes: float
+    kv_bytes_per_token: float
+    bandwidth_bytes_per_s: float
+    flop_per_s: float
+    parameters: float
+
+    def __post_init__(self) -> None:
+        """ValueError for what is not a size or a speed."""
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if not 0 < value < math.inf:
+                raise ValueError(f"{field.name} must be above 0 and finite, got {value}")
+
+    def step_s(
+        self, sequences: int, context_tokens: int = 0, prefill_tokens: int = 0, prefill_squares: int = 0
+    ) -> float:
+        """See the protocol."""
+        return max(self._memory_s(context_tokens), self._compute_s(sequences + prefill_tokens))
+
+    def decode_s(self, sequences: int, context_tokens: int, steps: int) -> float:
+        """See the protocol: the first steps may be bound by compute, and later ones by the growing cache."""
+        compute_s = self._compute_s(sequences)
+        bound = self._compute_bound_steps(sequences, context_tokens, compute_s, steps)
+        rest = steps - bound
+        read_tokens = _context_of(sequences, context_tokens + bound * sequences, rest)
+        moved_bytes = rest * self.weight_bytes + read_tokens * self.kv_bytes_per_token
+        return bound * compute_s + moved_bytes / self.bandwidth_bytes_per_s
+
+    def _compute_bound_steps(self, sequences: int, context_tokens: int, compute_s: float, steps: int) -> int:
+        """How many of the steps read less than the compute takes: the context at the turn, solved for steps."""
+        if sequences == 0:
+            return 0
+        turn_bytes = compute_s * self.bandwidth_bytes_per_s - self.weight_bytes
+        turn_tokens = turn_bytes / self.kv_bytes_per_token - context_tokens
+        return min(steps, max(0, math.ceil(turn_tokens / sequences)))
+
+    def _memory_s(self, context_tokens: int) -> float:
+        moved_bytes = self.weight_bytes + context_tokens * self.kv_bytes_per_token
+        return moved_bytes / self.bandwidth_bytes_per_s
+
+    def _compute_s(self, tokens: int) -> float:
+        return 2 * self.parameters * tokens / self.flop_per_s
+
+
+def _context_of(sequences: int, context_tokens: int, steps: int) -> int:
+    """Σ over the steps of the context that each reads: an arithmetic series."""
+    return steps * context_tokens + sequences * (steps * (steps - 1) // 2)
