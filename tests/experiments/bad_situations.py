@@ -1,0 +1,284 @@
+"""Bad situations and the line that each is refused with, for `test_bad_input.py`: models, chat files, folders.
+
+A situation makes files in the folder that the command is run in and gives the command. In a line, `{here}`
+stands for that folder, `{hash}` for the good config's, and a final … for what a library says in its own words.
+"""
+
+import json
+import socket
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeAlias
+
+import yaml
+
+from experiments.config import load
+from experiments.sweep import sweep_root
+from results.lock import SweepLock
+from tests.experiments.bad_configs import GOOD
+
+ON_A_MODEL = GOOD.replace("backends: simulated,", "backends: huggingface,").replace(
+    "backends:\n  simulated: {fixed_ms: 22}", "model: ./model"
+)
+ENGLISH = ON_A_MODEL.replace("source: random", "source: english")
+CHATS = ON_A_MODEL.replace("source: random", "source: sharegpt, path: chats.json")
+FORM = 'a list of {"conversations": [{"from": "human", "value": "…"}, …]}'
+A_MODEL = "a model is a folder with config.json and safetensors weights, a Hugging Face id or a preset"
+DAMAGED = "it is damaged, or was not written by batchyard"
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    """The folder that the command is run in, and what situations are made of."""
+
+    folder: Path
+    made_sweep: ModuleType
+    tiny_model: Callable[[], Path]  # with 512 token ids, a context of 2048 tokens, and no tokenizer
+    held: ExitStack  # what lasts as long as the test
+
+    def config(self, text: str = GOOD) -> str:
+        """Write the config and give its name."""
+        self.write("c.yaml", text)
+        return "c.yaml"
+
+    def write(self, name: str, content: str | bytes) -> None:
+        """Write a file and the folders above it."""
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+
+    def sweep(self) -> Path:
+        """The folder that the good config's sweep has in `out`."""
+        return Path(sweep_root(load(self.config()), "out"))
+
+    def document(self, **changes: Any) -> Path:
+        """A sweep.json as the good config's sweep begins with it, changed; `...` leaves a key out."""
+        loaded = load(self.config())
+        info = {
+            "schema_version": 1,
+            "name": loaded.name,
+            "config": dict(loaded.as_written),
+            "config_hash": loaded.config_hash,
+            "resolved": {"rates": [1, 4], "durations_s": [20, 20], "dtype": None},
+            "measured": {},
+            "cells_hash": "0" * 16,
+            "workload_hashes": {},
+            **changes,
+        }
+        kept = {key: value for key, value in info.items() if value is not ...}
+        self.write(f"{self.sweep()}/sweep.json", json.dumps(kept))
+        return self.sweep()
+
+
+Situation: TypeAlias = Callable[[Here], list[str]]
+
+
+def on_model(files: Mapping[str, str]) -> Situation:
+    """A sweep of a model folder with these files."""
+
+    def make(here: Here) -> list[str]:
+        (here.folder / "model").mkdir()
+        for name, content in files.items():
+            here.write(f"model/{name}", content)
+        return ["sweep", here.config(ON_A_MODEL)]
+
+    return make
+
+
+def with_file(name: str, content: str | bytes, text: str) -> Situation:
+    """A sweep with one more file in the folder."""
+
+    def make(here: Here) -> list[str]:
+        here.write(name, content)
+        return ["sweep", here.config(text)]
+
+    return make
+
+
+def plain(*arguments: str, text: str = GOOD) -> Situation:
+    """The command as it is, beside a config."""
+
+    def make(here: Here) -> list[str]:
+        here.config(text)
+        return list(arguments)
+
+    return make
+
+
+def begun(*arguments: str, **changes: Any) -> Situation:
+    """A sweep that has begun, with some of its sweep.json changed; `SWEEP` is its folder."""
+
+    def make(here: Here) -> list[str]:
+        folder = here.document(**changes)
+        return [str(folder) if argument == "SWEEP" else argument for argument in arguments]
+
+    return make
+
+
+def damaged(content: str | bytes, *arguments: str) -> Situation:
+    """A sweep whose sweep.json is something else."""
+
+    def make(here: Here) -> list[str]:
+        here.write(f"{here.sweep()}/sweep.json", content)
+        return [str(here.sweep()) if argument == "SWEEP" else argument for argument in arguments]
+
+    return make
+
+
+def with_tiny_model(text: str) -> Situation:
+    """A sweep of a small model that has no tokenizer."""
+
+    def make(here: Here) -> list[str]:
+        (here.folder / "model").symlink_to(here.tiny_model())
+        return ["sweep", here.config(text)]
+
+    return make
+
+
+def with_tokenizer(text: str, ids: int, chats: str | bytes | None = None) -> Situation:
+    """A sweep of a small model whose tokenizer gives ids below `ids`, with a chat file."""
+
+    def make(here: Here) -> list[str]:
+        from tokenizers import Tokenizer, models, pre_tokenizers
+        from transformers import PreTrainedTokenizerFast
+
+        (here.folder / "model").mkdir()
+        for file in here.tiny_model().iterdir():
+            (here.folder / "model" / file.name).symlink_to(file)
+        tokenizer = Tokenizer(models.WordLevel({"the": 0, "<unk>": ids - 1}, unk_token="<unk>"))
+        tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+        PreTrainedTokenizerFast(tokenizer_object=tokenizer).save_pretrained(here.folder / "model")
+        if chats is not None:
+            here.write("chats.json", chats)
+        return ["sweep", here.config(text)]
+
+    return make
+
+
+def held(*more: str) -> Situation:
+    """Another driver runs the sweep."""
+
+    def make(here: Here) -> list[str]:
+        here.held.enter_context(SweepLock(here.sweep()))
+        return ["sweep", "c.yaml", "--results", "out", *more]
+
+    return make
+
+
+def held_elsewhere(here: Here) -> list[str]:
+    """A driver on another machine holds the lock."""
+    lock = {"pid": 7, "host": f"not-{socket.gethostname()}", "since": "2026-11-01", "process_started": "1"}
+    here.write(f"{here.sweep()}/driver.lock", json.dumps(lock))
+    return ["sweep", "c.yaml", "--results", "out"]
+
+
+def broken_lock(content: str | bytes) -> Situation:
+    """A lock that names nobody."""
+
+    def make(here: Here) -> list[str]:
+        here.write(f"{here.sweep()}/driver.lock", content)
+        return ["sweep", "c.yaml", "--results", "out"]
+
+    return make
+
+
+def renamed(here: Here) -> list[str]:
+    """A sweep's folder under another name."""
+    here.document().rename("mine")
+    return ["resume", "mine"]
+
+
+def fresh_on_a_missing_model(here: Here) -> list[str]:
+    """The earlier run must stay where it is if the new one cannot begin."""
+    here.config(ON_A_MODEL)
+    here.write(f"{sweep_root(load('c.yaml'), 'out')}/sweep.json", '{"schema_version": 1}')
+    return ["sweep", "c.yaml", "--results", "out", "--fresh"]
+
+
+def future_attempt(here: Here) -> list[str]:
+    """An attempt that a newer program wrote."""
+    store = here.made_sweep.make_sweep("made", repeats=1)
+    (path, *_) = sorted(Path(store.root).rglob("done.json"))
+    path.write_text(json.dumps({**json.loads(path.read_text()), "schema_version": 2}))
+    return ["report", "made"]
+
+
+def folder_as_config(here: Here) -> list[str]:
+    """A folder where a file should be."""
+    (here.folder / "c.yaml").mkdir()
+    return ["sweep", "c.yaml"]
+
+
+def page_in_a_file(here: Here) -> list[str]:
+    """A page whose folder is a file."""
+    here.made_sweep.make_sweep("made", repeats=1)
+    here.write("file", "")
+    return ["report", "made", "-o", "file/page.html"]
+
+
+SITUATIONS: dict[str, tuple[Situation, str]] = {
+    # the config file
+    "config that is not there": (plain("sweep", "nowhere.yaml"), "nowhere.yaml: cannot be read: No such file or directory"),
+    "config that is a folder": (folder_as_config, "c.yaml: cannot be read: Is a directory"),
+    # GPUs
+    "GPU asked for and absent": (plain("sweep", "c.yaml", text=f"{GOOD}gpus: 64\n"), "c.yaml:15: gpus: must be at most the GPUs that can be used here, 0, got 64; gpus: auto runs on the CPU"),
+    # models
+    "model folder that is not there": (plain("sweep", "c.yaml", text=ON_A_MODEL), f"c.yaml:11: model: model folder ./model does not exist; {A_MODEL}"),
+    "model that is a file": (with_file("model", "GGUF", ON_A_MODEL), f"c.yaml:11: model: model ./model is a file; {A_MODEL}"),
+    "hub id that is not here": (plain("sweep", "c.yaml", text=ON_A_MODEL.replace("./model", "nobody/nothing")), "c.yaml:11: model: model nobody/nothing (revision main) is not available: not in the local cache, and the hub is switched off"),
+    "model folder without config": (on_model({"model.safetensors": ""}), f"c.yaml:11: model: model ./model has no config.json; {A_MODEL}"),
+    "model folder without weights": (on_model({"config.json": "{}"}), f"c.yaml:11: model: model ./model has no weights; {A_MODEL}"),
+    "model folder with pickles": (on_model({"config.json": "{}", "pytorch_model.bin": ""}), "c.yaml:11: model: model ./model has only pickled weights (pytorch_model.bin), which may run code; convert them to safetensors"),
+    "model config that is no JSON": (on_model({"config.json": "{", "model.safetensors": ""}), "c.yaml:11: model: model ./model has no readable config.json: It looks like the config file at '{here}/model/config.json' is not a valid JSON file."),
+    "model config of no known model": (on_model({"config.json": '{"model_type": "lama"}', "model.safetensors": ""}), "c.yaml:11: model: model ./model has no readable config.json: The checkpoint you are trying to load has model type `lama` but…"),
+    # prompts
+    "prompts beyond the model's context": (with_tiny_model(ON_A_MODEL.replace("high: 64", "high: 2041")), "c.yaml:2: workload: must fit the context of ./model, 2048 tokens, got 2041 prompt + 8 output tokens"),
+    "English for a model without a tokenizer": (with_tiny_model(ENGLISH), "c.yaml:4: workload.prompts: source must be random for a model without a tokenizer, got english"),
+    "token ids beyond the vocabulary": (with_tokenizer(ENGLISH, 600), "c.yaml:4: workload.prompts: the tokenizer's ids must be in 0..511, got 599"),
+    "token ids of a chat file beyond the vocabulary": (with_tokenizer(CHATS, 600, '[{"conversations": [{"from": "human", "value": "Why wait?"}]}]'), "c.yaml:4: workload.prompts: the tokenizer's ids must be in 0..511, got 599"),
+    "chats that are no JSON": (with_tokenizer(CHATS, 512, "[{"), f"c.yaml:4: workload.prompts: chats.json: must be JSON, {FORM}, got: Expecting property name enclosed in double quotes at line 1, column 3"),
+    "chats that are not UTF-8": (with_tokenizer(CHATS, 512, b"\xff[]"), "c.yaml:4: workload.prompts: chats.json: must be UTF-8 text, got byte 0 that is not"),
+    "chats that are a mapping": (with_tokenizer(CHATS, 512, "{}"), f"c.yaml:4: workload.prompts: chats.json: must be {FORM}, got a JSON object"),
+    "chats without a turn": (with_tokenizer(CHATS, 512, '[{"conversations": []}, 3]'), "c.yaml:4: workload.prompts: chats.json: must hold at least 1 turn from human or user with text, got none in 2 chats"),
+    "chats of a model alone": (with_tokenizer(CHATS, 512, '[{"conversations": [{"from": "gpt", "value": "Hi"}]}]'), "c.yaml:4: workload.prompts: chats.json: must hold at least 1 turn from human or user with text, got none in 1 chats"),
+    # results
+    "results that are a file": (plain("sweep", "c.yaml", "--results", "c.yaml"), "{here}/c.yaml/good-{hash}/driver.lock cannot be written: Not a directory; give a folder that can be"),
+    "results on no disk": (plain("sweep", "c.yaml", "--results", "/proc/nowhere"), "/proc/nowhere/good-{hash}/driver.lock cannot be written: No such file or directory; give a folder that can be"),
+    "results in a bucket": (plain("sweep", "c.yaml", "--results", "s3://bucket/sweeps"), "--results must be a folder of this machine, got s3:/bucket/sweeps"),
+    "results with a name that is too long": (plain("sweep", "c.yaml", "--results", "r" * 300), "{here}/{long}/good-{hash}/sweep.json cannot be looked at: File name too long"),
+    "lock held": (held(), "{here}/out/good-{hash} is driven by process N on HOST (since WHEN); wait for it or end it first"),
+    "lock held, started anew": (held("--fresh"), "{here}/out/good-{hash} is driven by process N on HOST (since WHEN); wait for it or end it first"),
+    "lock held on another host": (held_elsewhere, "{here}/out/good-{hash} is driven by process N on HOST (since WHEN); if that has ended, delete {here}/out/good-{hash}/driver.lock"),
+    "lock that names nobody": (broken_lock("{"), "{here}/out/good-{hash}/driver.lock names no driver; delete it if no other driver runs"),
+    "lock that is no text": (broken_lock(b"\xff\x00"), "{here}/out/good-{hash}/driver.lock names no driver; delete it if no other driver runs"),
+    "lock of no process": (broken_lock('{"pid": "x", "host": "h", "since": "", "process_started": ""}'), "{here}/out/good-{hash}/driver.lock names no driver; delete it if no other driver runs"),
+    "started anew without its model": (fresh_on_a_missing_model, f"c.yaml:11: model: model folder ./model does not exist; {A_MODEL}"),
+    "results of another config": (begun("sweep", "c.yaml", "--results", "out", config_hash="abc"), "out/good-{hash}/sweep.json is of another config (abc, this one is {hash}): move it away, or --fresh starts anew"),
+    "results of other cells": (begun("sweep", "c.yaml", "--results", "out"), "c.yaml: the cells of this config are not those that the sweep began with (another version of batchyard with other defaults): go back to that version, or --fresh starts anew"),
+    "sweep.json cut short": (damaged('{"schema_version": 1, "na', "sweep", "c.yaml", "--results", "out"), "{here}/out/good-{hash}/sweep.json must be JSON with a schema_version: Unterminated string starting at: line 1 column 23 (char 22)"),
+    "sweep.json from the future": (begun("sweep", "c.yaml", "--results", "out", schema_version=9), "{here}/out/good-{hash}/sweep.json has schema version 9, this program reads up to 1: use the newer one"),
+    "sweep.json without what was resolved": (begun("sweep", "c.yaml", "--results", "out", resolved=...), f"out/good-{{hash}}/sweep.json: resolved must be a JSON object, has none; {DAMAGED}"),
+    "sweep.json with half of what was resolved": (begun("sweep", "c.yaml", "--results", "out", resolved={"rates": [1]}), "out/good-{hash}/sweep.json: resolved must hold rates and durations_s: 'durations_s'"),
+    "resume of no folder": (plain("resume", "nowhere"), "nowhere: holds no sweep.json; give a sweep's folder (`batchyard ls` lists them)"),
+    "resume of a folder that is no sweep": (plain("resume", "."), ".: holds no sweep.json; give a sweep's folder (`batchyard ls` lists them)"),
+    "resume of a file": (plain("resume", "c.yaml"), "c.yaml: holds no sweep.json; give a sweep's folder (`batchyard ls` lists them)"),
+    "resume of a renamed folder": (renamed, "mine: must be named good-{hash} as its config says; rename it back"),
+    "resume without a config": (begun("resume", "SWEEP", config=...), f"out/good-{{hash}}/sweep.json: config must be a JSON object, has none; {DAMAGED}"),
+    "resume of a config that is wrong now": (begun("resume", "SWEEP", config={**yaml.safe_load(GOOD), "repeats": 0}), "out/good-{hash}/sweep.json: repeats: must be at least 1, got 0"),
+    "resume of what is no JSON": (damaged(b"\xff\x00", "resume", "SWEEP"), "{here}/out/good-{hash}/sweep.json must be JSON with a schema_version: Expecting value: line 1 column 1 (char 0)"),
+    "resume of a list": (damaged("[]", "resume", "SWEEP"), "{here}/out/good-{hash}/sweep.json must be JSON with a schema_version: 'schema_version'"),
+    "report of no folder": (plain("report", "nowhere"), "nowhere: holds no sweep.json; give a sweep's folder (`batchyard ls` lists them)"),
+    "report of a folder that is no sweep": (plain("report", "."), ".: holds no sweep.json; give a sweep's folder (`batchyard ls` lists them)"),
+    "report of a sweep without a name": (begun("report", "SWEEP", name=...), f"out/good-{{hash}}/sweep.json: name must be text, has none; {DAMAGED}"),
+    "report from the future": (begun("report", "SWEEP", schema_version=9), "{here}/out/good-{hash}/sweep.json has schema version 9, this program reads up to 1: use the newer one"),
+    "report of an attempt from the future": (future_attempt, "{here}/made/cells/cell-000/attempt-2/done.json has schema version 2, this program reads up to 1: use the newer one"),
+    "report into a file": (page_in_a_file, "file/page.html cannot be written: File exists; give a folder that can be"),
+    "report with JSON nested too deep": (damaged("[" * 100_000, "report", "SWEEP"), "{here}/out/good-{hash}/sweep.json must be JSON with a schema_version: maximum recursion depth exceeded…"),
+    # the command line
+    "no such command": (plain("swep", "c.yaml"), "No such command 'swep'. Did you mean 'sweep'?; see `batchyard --help`"),
+    "no such option": (plain("sweep", "c.yaml", "--result", "out"), "No such option: --result (Possible options: --fresh, --results); see `batchyard sweep --help`"),
+    "no config": (plain("sweep"), "Missing argument 'config'; see `batchyard sweep --help`"),
+}  # fmt: skip
