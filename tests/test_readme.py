@@ -73,13 +73,27 @@ def test_a_config_can_name_the_strategy_of_the_readme() -> None:
 
 
 def test_the_rows_are_read_as_the_readme_says(tmp_path: Path) -> None:
-    folder = make_sweep(tmp_path, repeats=1).root
-    scope: dict = {"folder": folder}
-    exec(code("Write a config", "python")[0], scope)  # noqa: S102 - our own README
-    there = [*Path(folder).glob("cells/*/attempt-*/requests-*.parquet")]
-    assert there
-    assert scope["rows"].num_rows > 0
-    assert {"strategy", "rate", "planned_s", "last_token_s"} <= set(scope["rows"].column_names)
+    reading, querying = code("Read the rows", "python")
+    scope: dict = {"folder": make_sweep(tmp_path / "one", repeats=1, requests=40).root}
+    exec(reading, scope)  # noqa: S102 - our own README
+    assert len(scope["frame"]) == scope["rows"].requests.num_rows > 0
+    exec(querying, scope)  # noqa: S102
+    rates = scope["rows"].trials.group_by(["backend", "setting", "rate"]).aggregate([])
+    assert len(scope["p99"].fetchall()) == rates.num_rows > 0
+
+    several = [scope["folder"], make_sweep(tmp_path / "two", repeats=1, requests=40).root]
+    exec(reading, both := {"folder": several})  # noqa: S102
+    assert len(both["frame"]) == 2 * len(scope["frame"])
+
+
+def test_every_command_that_the_readme_names_exists() -> None:
+    from experiments.cli import app
+
+    commands = {command.callback.__name__ for command in app.registered_commands}
+    shown = "\n".join(re.findall(r"```\n(.*?)```", README, flags=re.DOTALL))
+    named = set(re.findall(r"batchyard ([a-z]+) ", shown)) | set(re.findall(r"`batchyard ([a-z]+)", README))
+    assert named
+    assert named <= commands
 
 
 def test_the_readme_has_no_gap_left_to_fill() -> None:
