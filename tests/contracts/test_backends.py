@@ -198,10 +198,9 @@ async def test_abort_cuts_what_runs_and_leaves_the_backend_usable(backend: Backe
     endless = [make(f"endless-{index}", 5, 1500) for index in range(3)]
     delivered: list[Output] = []
     open_run = asyncio.create_task(backend.run(endless, delivered.append))
+    await asyncio.sleep(0)  # they are on their way in
     if backend.joinable:
-        await outputs(backend, [make("signal", 5, 2)])  # so the others have begun
-    else:
-        await asyncio.sleep(0)
+        await outputs(backend, [make("signal", 5, 2)])  # behind them, so they have begun
     await backend.abort()
     assert len(delivered) == 3, "abort returns after the open runs have delivered"
     await open_run
@@ -223,6 +222,7 @@ async def test_a_request_joins_while_others_run(backend: Backend) -> None:
     if not backend.joinable:
         pytest.skip("runs one batch at a time")
     long_run = asyncio.create_task(outputs(backend, [make("long", 5, 300)]))
+    await asyncio.sleep(0)  # it is on its way in
     joined = (await outputs(backend, [make("joined", 5, 2)]))["joined"]
     assert not long_run.done()
     long = (await long_run)["long"]
