@@ -112,7 +112,9 @@ def begun(config: SweepConfig, store: Store) -> dict[str, Any] | None:
     try:
         Resolved.from_dict(info["resolved"])
     except (KeyError, TypeError, ValueError) as error:
-        raise StoreError(f"{store.root}/sweep.json: resolved is damaged: {one_line(error)}") from error
+        raise StoreError(
+            f"{store.root}/sweep.json: resolved must hold rates and durations_s: {one_line(error)}"
+        ) from error
     return info
 
 
@@ -122,9 +124,10 @@ def cells_of(config: SweepConfig, info: Mapping[str, Any] | None) -> tuple[Cell,
         return None
     planned = cells(config, Resolved.from_dict(info["resolved"]))
     if cells_hash(planned) != info["cells_hash"]:
-        raise ConfigError(
+        raise config.error(
+            (),
             "the cells of this config are not those that the sweep began with (another version of "
-            "batchyard with other defaults): go back to that version, or --fresh starts anew"
+            "batchyard with other defaults): go back to that version, or --fresh starts anew",
         )
     return planned
 
