@@ -1,0 +1,76 @@
+"""What a sweep found, as one document for a script: on standard output alone, whatever else is told."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import Result
+
+import experiments.sweep
+from experiments.config import SweepConfig
+from experiments.sweep import Outcome
+from results.store import Store
+from results.summary import find
+from tests.results import made_sweep
+
+
+def test_report_gives_one_document(batchyard: Callable[..., Result], tmp_path: Path):
+    store: Store = made_sweep.make_sweep(tmp_path / "sweep", repeats=1)
+    result = batchyard("report", store.root, "--json")
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.stdout)
+    findings = find(store)
+    assert (tmp_path / "sweep" / "report.html").is_file()
+    assert document["page"] == str(tmp_path / "sweep" / "report.html")
+    assert (document["name"], document["complete"]) == ("made", True)
+    assert document["planned_cells"] == document["done_cells"] == 21
+    assert [sentence["text"] for sentence in document["sentences"]] == [
+        one.text for one in findings.sentences
+    ]
+    assert [failure["cause"] for failure in document["failed_attempts"]] == ["EngineDead"]
+    assert len(document["cells"]) == len(findings.cells)
+    for shown, cell in zip(document["cells"], findings.cells, strict=True):
+        assert (shown["backend"], shown["setting"], shown["rate"]) == (cell.backend, cell.setting, cell.rate)
+        assert shown["ttft_s_p50"] == cell.mean("ttft_s_p50")
+        assert shown["verdicts"] == sorted({v.name for trial in cell.trials for v in trial.verdicts})
+
+
+def test_what_could_not_be_read_is_in_it(batchyard: Callable[..., Result], tmp_path: Path):
+    store: Store = made_sweep.make_sweep(tmp_path, repeats=1, requests=4)
+    next(iter(sorted(tmp_path.rglob("requests-00001.parquet")))).unlink()
+    result = batchyard("report", store.root, "--json")
+    document = json.loads(result.stdout)
+    assert (document["complete"], document["done_cells"]) == (False, 20)
+    (problem,) = document["problems"]
+    assert problem in result.stderr
+
+
+@pytest.mark.parametrize(("done", "code"), [(4, 0), (3, 1)])
+def test_a_sweep_gives_one_document_whether_it_is_complete_or_not(
+    tmp_path: Path,
+    batchyard: Callable[..., Result],
+    config_values: Callable[..., dict[str, Any]],
+    made_config: Callable[..., SweepConfig],
+    begun_sweep: Callable[..., Path],
+    monkeypatch: pytest.MonkeyPatch,
+    done: int,
+    code: int,
+):
+    changes: dict[str, Any] = {"arrival_rate": [1, 4], "strategies": [ONE], "repeats": 2}
+    root = begun_sweep(made_config(**changes), tmp_path, done=done, failed=4 - done)
+    ended = Outcome(root=str(root), page="page.html", planned=4, done=done, ran=0)
+    monkeypatch.setattr(experiments.sweep, "run_sweep", lambda *_: ended)
+    path = tmp_path / "made.yaml"
+    path.write_text(yaml.safe_dump(config_values(**changes)))
+    result = batchyard("sweep", path, "--results", tmp_path, "--json")
+    assert result.exit_code == code, result.output
+    document = json.loads(result.stdout)
+    assert (document["complete"], document["done_cells"]) == (code == 0, done)
+    told = "This sweep is complete" if code == 0 else "1 of 4 cells failed"
+    assert told in result.stderr
+
+
+ONE = {"strategy": "naive", "backends": "huggingface", "max_batch_size": 4}
