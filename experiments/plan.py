@@ -17,7 +17,7 @@ from experiments.config import SweepConfig
 from experiments.resolved import Resolved
 from results.records import Trial
 
-AROUND_S = 3.0  # handshake, warm-up, probe and handing over: 2.5 to 3 s a trial
+AROUND_S = 4.0  # handshake, warm-up, probe and handing over: 2.5 s with 4 warm-up requests, more with 8
 LOAD_S = {"vllm": 40.0, "simulated": 5.0}  # clearing the lane and loading a small model from a local disk
 OTHER_LOAD_S = 20.0
 TIMING_S = 5.0  # of one engine, once it is loaded

@@ -72,7 +72,9 @@ def open_sweep(folder: Folder) -> Store:
     """The store in a folder. StoreError if it holds no sweep."""
     store = Store(folder)
     if store.read_sweep() is None:
-        raise StoreError(f"{os.fspath(folder)}: holds no sweep.json; give a sweep's folder (`batchyard ls` lists them)")
+        raise StoreError(
+            f"{os.fspath(folder)}: holds no sweep.json; give a sweep's folder (`batchyard ls` lists them)"
+        )
     return store
 
 

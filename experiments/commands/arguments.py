@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from experiments.commands.completion import configs, sweeps
+from experiments.commands.completion import DEFAULT_RESULTS, configs, sweeps
 
-RESULTS = Path("results/data")
+RESULTS = Path(DEFAULT_RESULTS)
 
 Config = Annotated[Path, typer.Argument(help="The sweep's YAML config.", autocompletion=configs)]
 Folder = Annotated[Path, typer.Argument(help="A sweep's results folder.", autocompletion=sweeps)]

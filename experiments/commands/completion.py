@@ -6,7 +6,7 @@ Only names are read. Where nothing is offered, bash completes file names as ever
 from collections.abc import Iterable
 from pathlib import Path
 
-RESULTS = "results/data"
+DEFAULT_RESULTS = "results/data"
 CONFIGS = ("experiments/configs",)
 MARKS = ("sweep.json", "driver.lock")  # a folder with one of them is a sweep's
 
@@ -26,7 +26,7 @@ def configs(incomplete: str) -> list[str]:
 def sweeps(incomplete: str) -> list[str]:
     """Folders of sweeps in the folder that is being typed, or in the default results folder."""
     typed = [_typed(incomplete)] if "/" in incomplete else []
-    folders = dict.fromkeys([*typed, RESULTS])
+    folders = dict.fromkeys([*typed, DEFAULT_RESULTS])
     found = [
         _join(folder, path.name)
         for folder in folders
