@@ -8,7 +8,7 @@ CONFIG ?= experiments/configs/$(if $(filter gpu,$(KIND)),smoke,local).yaml
 READY := .venv/ready-$(KIND)
 BIN := .venv/bin
 
-.PHONY: help install sweep test test-browser lint bench
+.PHONY: help install sweep test test-browser lint gpu-check bench
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ lint: $(READY)  ## ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+gpu-check: $(READY)  ## what must hold on a GPU before its numbers mean anything, as a table
+	$(BIN)/python -m tests.gpu.check
 
 bench: $(READY)  ## the cost of ourselves, as ratios of one run
 	$(BIN)/python -m tests.benchmarks.overhead

@@ -1,20 +1,49 @@
 """What make would run, by the kind of machine; nothing is run."""
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
+ROOT = Path(__file__).parent.parent
 
-@pytest.mark.parametrize(("kind", "config"), [("cpu", "local"), ("gpu", "smoke")])
-def test_the_default_sweep_is_one_that_the_environment_can_run(kind: str, config: str) -> None:
+
+def make(*arguments: str) -> list[str]:
+    """What make would run."""
     shown = subprocess.run(
-        ["make", "--dry-run", "--no-print-directory", "sweep", f"KIND={kind}"],
-        cwd=Path(__file__).parent.parent,
+        ["make", "--dry-run", "--no-print-directory", *arguments],
+        cwd=ROOT,
         env={"PATH": os.environ["PATH"]},  # not the MAKEFLAGS of a make that runs the tests
         capture_output=True,
         text=True,
         check=True,
     )
-    assert shown.stdout.splitlines()[-1] == f".venv/bin/batchyard sweep experiments/configs/{config}.yaml"
+    return shown.stdout.splitlines()
+
+
+@pytest.mark.parametrize(("kind", "config"), [("cpu", "local"), ("gpu", "smoke")])
+def test_the_default_sweep_is_one_that_the_environment_can_run(kind: str, config: str) -> None:
+    assert make("sweep", f"KIND={kind}")[-1] == f".venv/bin/batchyard sweep experiments/configs/{config}.yaml"
+
+
+@pytest.mark.parametrize("target", ["gpu-check", "bench"])
+def test_a_target_runs_a_module_that_is_there(target: str) -> None:
+    command, option, module = make(target)[-1].split()
+    assert (command, option) == (".venv/bin/python", "-m")
+    assert ROOT.joinpath(*module.split(".")).with_suffix(".py").is_file()
+
+
+def test_every_target_is_explained() -> None:
+    targets = re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert targets is not None
+    helped = subprocess.run(
+        ["make", "--no-print-directory", "help"],
+        cwd=ROOT,
+        env={"PATH": os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert [line.split()[1] for line in helped.splitlines()] == targets[1].split()

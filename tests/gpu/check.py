@@ -59,6 +59,7 @@ async def run(todo: Sequence[Check], table: Table) -> int:
     """Run all in order, each as a row of the table; how many failed."""
     failed = 0
     for name, check in todo:
+        print(f"gpu-check: {name}", file=sys.stderr)
         begun_s = time.monotonic()
         try:
             result, figure = "[green]holds[/]", await check()

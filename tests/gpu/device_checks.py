@@ -8,6 +8,8 @@ from deployments.gpus import visible_gpus
 from deployments.models import pick_dtype
 from tests.gpu.outcome import Failed, require
 
+SMALL_VLLM = {"gpu_memory_utilization": 0.3, "enforce_eager": True}  # loads in little time and memory
+
 
 async def nvml() -> str:
     """NVML sees at least one GPU; which, with which driver."""
@@ -62,11 +64,12 @@ async def dtype(device: str) -> str:
 
 
 def sweep_on_it(folder: Path, device: str) -> str:
-    """A whole sweep through Ray on two lane keys: all cells done, on this device. Blocks."""
+    """A whole sweep through Ray, with a lane key for each engine: all cells done, on this device. Blocks."""
     from experiments.config import parse
     from experiments.sweep import run_sweep
     from results.store import Store
 
+    continuous = ["huggingface-continuous", *(["vllm"] if device == "cuda" else [])]  # on a CPU it loads long
     config = parse(
         {
             "name": "gpu-check",
@@ -80,8 +83,9 @@ def sweep_on_it(folder: Path, device: str) -> str:
             "repeats": 1,
             "strategies": [
                 {"strategy": "naive", "backends": "huggingface", "max_batch_size": 2},
-                {"strategy": "continuous", "backends": "huggingface-continuous", "max_batch_size": 4},
+                {"strategy": "continuous", "backends": continuous, "max_batch_size": 4},
             ],
+            "backends": {"vllm": dict(SMALL_VLLM)} if device == "cuda" else {},
         }
     )
     said: list[str] = []

@@ -21,13 +21,14 @@ from deployments.backends.registry import create
 from deployments.errors import OutOfMemory
 from deployments.gpus import visible_gpus
 from deployments.models import ModelSpec
+from tests.gpu.device_checks import SMALL_VLLM
 from tests.gpu.outcome import Failed, require
 from tests.tiny_model import VOCABULARY, greedy_on_cpu
 
 ARGS: Mapping[str, Mapping[str, Any]] = {
     "huggingface": {},
     "huggingface-continuous": {},
-    "vllm": {"max_num_seqs": 8, "gpu_memory_utilization": 0.3, "enforce_eager": True},
+    "vllm": {"max_num_seqs": 8, **SMALL_VLLM},
 }
 LENGTHS = ((7, 5), (30, 1), (1, 24), (12, 12), (64, 3), (3, 32))  # (prompt, output) tokens
 CONTEXT_BYTES = 2**30  # a CUDA context and its libraries, at most
@@ -121,7 +122,7 @@ class LoadedEngine:
         again = await self._run()
         for request_id, output in self._outputs.items():
             require(again[request_id].output_ids == output.output_ids, f"{request_id} differs afterwards")
-        return said.split(". ")[0]
+        return f"recognised, and the batch again: {said[:60]}"
 
     async def freed(self) -> str:
         """Within seconds of `close`: no process left, and no more used than before but for a context."""
