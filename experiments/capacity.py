@@ -1,15 +1,7 @@
-"""Where the knees will be: capacities from measured step times, and the rates that stand on both sides.
+"""Where the knees will be: step times from a few timed batches, and the rates that stand on both sides.
 
-A step of B sequences takes step(B) = fixed + per_sequence·B, and prefill adds c seconds per prompt token.
-With o the output and p the prompt length of a request, in requests/s at cap B:
-
-    lockstep    B ÷ (B·E[max p of B]·c + E[max o of B]·step(B))   padded prefill; runs to its longest row
-    iteration   B ÷ (B·E[p]·c + E[o]·step(B))                     a finished row frees its slot
-
-Approximate by design (results/, not this, says where the knee was): a request takes o steps because the
-prefill step emits the first token. With c = 0 the second is the saturated throughput
-B ÷ (fixed + per_sequence·B) tokens/s ÷ E[o]. Naive on an engine that re-forms its batch is gated: it
-waits for the longest row too, so the lockstep formula holds for it.
+The capacities are those of experiments/theory.py, approximate by design: results/, not this, says where
+the knee was.
 """
 
 import math
@@ -22,11 +14,12 @@ import numpy as np
 from scipy.optimize import nnls
 
 from deployments.models import Dtype, ModelSpec
+from deployments.virtual.step_model import Linear, StepModel
 from experiments.cells import lane_key
 from experiments.config import SweepConfig
 from experiments.grid import Setting
 from experiments.resolved import Resolved
-from workloads.workload import WorkloadSpec
+from experiments.theory import Work, iteration_capacity, lockstep_capacity
 
 LOW_UTILISATION = 0.5  # lowest rate: every setting keeps up, and naive waits long for a full batch
 NEAR_UTILISATION = 0.9  # middle rate: the slowest setting only just keeps up
@@ -58,27 +51,6 @@ class Sample(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StepTimes:
-    """The linear step model of one engine: fixed + per_sequence·B, and prefill per prompt token."""
-
-    fixed_s: float
-    per_sequence_s: float
-    prefill_s_per_token: float
-
-    def step_s(self, batch_size: int) -> float:
-        """One forward pass that decodes `batch_size` sequences."""
-        return self.fixed_s + self.per_sequence_s * batch_size
-
-    def to_dict(self) -> dict[str, float]:
-        """Plain JSON values; `StepTimes(**values)` is the inverse."""
-        return {
-            "fixed_s": self.fixed_s,
-            "per_sequence_s": self.per_sequence_s,
-            "prefill_s_per_token": self.prefill_s_per_token,
-        }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
     """What must be timed before `auto` can be resolved: one lane of a backend, at some batch sizes."""
 
@@ -104,7 +76,7 @@ def probes(config: SweepConfig, dtype: Dtype | None = None) -> tuple[Probe, ...]
         known = widest.get(setting.backend)
         if known is None or setting.max_batch_size > known.max_batch_size:
             widest[setting.backend] = setting
-    prompt_tokens = round(config.workload.prompts.tokens.law().mean())
+    prompt_tokens = round(config.workload.prompt_law().mean())
     return tuple(
         Probe(
             backend=setting.backend,
@@ -118,7 +90,7 @@ def probes(config: SweepConfig, dtype: Dtype | None = None) -> tuple[Probe, ...]
     )
 
 
-def fit(samples: Sequence[Sample]) -> StepTimes:
+def fit(samples: Sequence[Sample]) -> Linear:
     """Least squares with no negative cost: step times first, then what prefill adds to a step.
 
     ValueError without samples, or if they say that a step takes no time.
@@ -133,32 +105,36 @@ def fit(samples: Sequence[Sample]) -> StepTimes:
     tokens = sizes * np.array([sample.prompt_tokens for sample in samples])
     extra_s = np.array([sample.prefill_s for sample in samples]) - steps_s
     per_token_s = max(0.0, float(tokens @ extra_s / (tokens @ tokens)))
-    return StepTimes(
-        fixed_s=float(fixed_s), per_sequence_s=float(per_sequence_s), prefill_s_per_token=per_token_s
+    return Linear(
+        fixed_s=float(fixed_s), per_sequence_s=float(per_sequence_s), per_prefill_token_s=per_token_s
     )
 
 
-def lockstep_capacity(workload: WorkloadSpec, times: StepTimes, cap: int) -> float:
-    """Requests/s of full batches of `cap`, each run to its longest row."""
-    prompts, outputs = workload.prompts.tokens.law(), workload.output_tokens.law()
-    prefill_s = cap * prompts.mean_of_maximum(cap) * times.prefill_s_per_token
-    return cap / (prefill_s + outputs.mean_of_maximum(cap) * times.step_s(cap))
+def to_record(model: Linear) -> dict[str, float]:
+    """What a sweep keeps of measured step times, as plain JSON values."""
+    return {
+        "fixed_s": model.fixed_s,
+        "per_sequence_s": model.per_sequence_s,
+        "prefill_s_per_token": model.per_prefill_token_s,
+    }
 
 
-def iteration_capacity(workload: WorkloadSpec, times: StepTimes, cap: int) -> float:
-    """Requests/s of an engine that keeps `cap` slots filled."""
-    prompts, outputs = workload.prompts.tokens.law(), workload.output_tokens.law()
-    prefill_s = cap * prompts.mean() * times.prefill_s_per_token
-    return cap / (prefill_s + outputs.mean() * times.step_s(cap))
+def from_record(values: Mapping[str, Any]) -> Linear:
+    """The inverse of `to_record`. KeyError, TypeError or ValueError if that is not what it is."""
+    return Linear(
+        fixed_s=float(values["fixed_s"]),
+        per_sequence_s=float(values["per_sequence_s"]),
+        per_prefill_token_s=float(values["prefill_s_per_token"]),
+    )
 
 
-def capacity(setting: Setting, workload: WorkloadSpec, times: StepTimes) -> float:
+def capacity(setting: Setting, work: Work, model: StepModel) -> float:
     """Requests/s that a setting can sustain, by the formula that fits its strategy."""
     formula = lockstep_capacity if setting.lockstep_bound else iteration_capacity
-    return formula(workload, times, setting.max_batch_size)
+    return formula(work, model, setting.max_batch_size)
 
 
-def resolve_rates(config: SweepConfig, step_times: Mapping[str, StepTimes]) -> Resolved:
+def resolve_rates(config: SweepConfig, step_times: Mapping[str, StepModel]) -> Resolved:
     """Rates and durations as numbers. `step_times` by backend; not needed where the rates are written.
 
     KeyError if a backend of an automatic sweep was not measured.
@@ -167,11 +143,11 @@ def resolve_rates(config: SweepConfig, step_times: Mapping[str, StepTimes]) -> R
     return Resolved(rates=rates, durations_s=tuple(_duration_s(config, rate) for rate in rates))
 
 
-def _auto_rates(config: SweepConfig, step_times: Mapping[str, StepTimes]) -> tuple[float, ...]:
+def _auto_rates(config: SweepConfig, step_times: Mapping[str, StepModel]) -> tuple[float, ...]:
     """Well below, just below and far above what the slowest setting can do."""
+    work = Work.of(config.workload)
     by_setting = [
-        (setting, capacity(setting, config.workload, step_times[setting.backend]))
-        for setting in config.settings
+        (setting, capacity(setting, work, step_times[setting.backend])) for setting in config.settings
     ]
     everyone = [value for _, value in by_setting]
     naive = [value for setting, value in by_setting if setting.strategy == "naive"] or everyone

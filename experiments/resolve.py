@@ -9,7 +9,8 @@ from deployments.errors import BackendError, ModelError, last_line
 from deployments.lanes import Call, Lane, Load, board, occupy, raised_there
 from deployments.models import Dtype, pick_dtype
 from deployments.replica import Sample
-from experiments.capacity import Probe, StepTimes, fit, probes, resolve_rates
+from deployments.virtual.step_model import StepModel
+from experiments.capacity import Probe, fit, probes, resolve_rates, to_record
 from experiments.config import SweepConfig
 from experiments.resolved import Resolved
 
@@ -27,7 +28,7 @@ async def resolve(
     `warm_lane` in it is the key of the lane that is loaded when this returns. ModelError or BackendError if
     an engine cannot be loaded.
     """
-    times: dict[str, StepTimes] = {}
+    times: dict[str, StepModel] = {}
     record: dict[str, Any] = {}
     lanes = board()
     dtype = await _dtype(config, gpus)
@@ -40,10 +41,11 @@ async def resolve(
             samples = [sample for size in probe.batch_sizes for sample in await _time(call, probe, size)]
         finally:
             await lanes.release.remote(HOLDER)
-        times[probe.backend] = fit(samples)
+        fitted = fit(samples)
+        times[probe.backend] = fitted
         record[probe.backend] = {
             "samples": [asdict(sample) for sample in samples],
-            "step_times": times[probe.backend].to_dict(),
+            "step_times": to_record(fitted),
         }
         record["warm_lane"] = probe.lane_key
     return replace(resolve_rates(config, times), dtype=dtype), record

@@ -23,12 +23,13 @@ class StepModel(Protocol):
     """
 
     def step_s(
-        self, sequences: int, context_tokens: int = 0, prefill_tokens: int = 0, prefill_squares: int = 0
+        self, sequences: int, context_tokens: float = 0, prefill_tokens: float = 0, prefill_squares: float = 0
     ) -> float:
         """One step. `sequences`: all in the batch, prefilling ones too.
 
         `prefill_tokens`: prompt tokens computed in this step (padded ones in lockstep). `prefill_squares`:
-        their attention, summed over the prefilling sequences: prompt² for whole prompts.
+        their attention, summed over the prefilling sequences: prompt² for whole prompts. Tokens are whole
+        in a real step; theory gives means.
         """
 
     def decode_s(self, sequences: int, context_tokens: int, steps: int) -> float:
@@ -55,7 +56,7 @@ class Linear:
             raise ValueError("a step must take time, got fixed_s 0 and per_sequence_s 0")
 
     def step_s(
-        self, sequences: int, context_tokens: int = 0, prefill_tokens: int = 0, prefill_squares: int = 0
+        self, sequences: int, context_tokens: float = 0, prefill_tokens: float = 0, prefill_squares: float = 0
     ) -> float:
         """See the protocol."""
         return (
@@ -96,7 +97,7 @@ class Roofline:
                 raise ValueError(f"{field.name} must be above 0 and finite, got {value}")
 
     def step_s(
-        self, sequences: int, context_tokens: int = 0, prefill_tokens: int = 0, prefill_squares: int = 0
+        self, sequences: int, context_tokens: float = 0, prefill_tokens: float = 0, prefill_squares: float = 0
     ) -> float:
         """See the protocol."""
         return max(self._memory_s(context_tokens), self._compute_s(sequences + prefill_tokens))
@@ -118,11 +119,11 @@ class Roofline:
         turn_tokens = turn_bytes / self.kv_bytes_per_token - context_tokens
         return min(steps, max(0, math.ceil(turn_tokens / sequences)))
 
-    def _memory_s(self, context_tokens: int) -> float:
+    def _memory_s(self, context_tokens: float) -> float:
         moved_bytes = self.weight_bytes + context_tokens * self.kv_bytes_per_token
         return moved_bytes / self.bandwidth_bytes_per_s
 
-    def _compute_s(self, tokens: int) -> float:
+    def _compute_s(self, tokens: float) -> float:
         return 2 * self.parameters * tokens / self.flop_per_s
 
 

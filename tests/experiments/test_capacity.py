@@ -9,30 +9,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deployments.replica import Sample
+from deployments.virtual.step_model import Linear
 from experiments.capacity import (
-    StepTimes,
     capacity,
     fit,
-    iteration_capacity,
-    lockstep_capacity,
+    from_record,
     probes,
     resolve_rates,
+    to_record,
     two_digits,
 )
 from experiments.cells import cells
 from experiments.config import SweepConfig
+from experiments.theory import Work, iteration_capacity, lockstep_capacity
 from workloads.workload import WorkloadSpec
 
-COSTS = StepTimes(
-    fixed_s=0.022, per_sequence_s=0.00035, prefill_s_per_token=0.0
-)  # the defaults of `simulated`
-WITH_PREFILL = StepTimes(fixed_s=0.022, per_sequence_s=0.00035, prefill_s_per_token=60e-6)
-FAST = StepTimes(fixed_s=0.01, per_sequence_s=0.001, prefill_s_per_token=0.0)
-SLOW = StepTimes(fixed_s=0.1, per_sequence_s=0.001, prefill_s_per_token=0.0)
+COSTS = Linear(fixed_s=0.022, per_sequence_s=0.00035, per_prefill_token_s=0.0)  # the defaults of `simulated`
+WITH_PREFILL = Linear(fixed_s=0.022, per_sequence_s=0.00035, per_prefill_token_s=60e-6)
+FAST = Linear(fixed_s=0.01, per_sequence_s=0.001, per_prefill_token_s=0.0)
+SLOW = Linear(fixed_s=0.1, per_sequence_s=0.001, per_prefill_token_s=0.0)
 
 seconds = st.floats(1e-5, 1.0)
 step_times = st.builds(
-    StepTimes, fixed_s=seconds, per_sequence_s=seconds, prefill_s_per_token=st.floats(0.0, 0.01)
+    Linear, fixed_s=seconds, per_sequence_s=seconds, per_prefill_token_s=st.floats(0.0, 0.01)
 )
 
 
@@ -47,10 +46,9 @@ class Tokens:
         return {"distribution": "empirical", "values": [self.short, self.long]}
 
 
-def workload(prompts: Tokens, outputs: Tokens) -> WorkloadSpec:
-    return WorkloadSpec.model_validate(
-        {"prompts": {"tokens": prompts.spec()}, "output_tokens": outputs.spec()}
-    )
+def workload(prompts: Tokens, outputs: Tokens) -> Work:
+    spec = {"prompts": {"tokens": prompts.spec()}, "output_tokens": outputs.spec()}
+    return Work.of(WorkloadSpec.model_validate(spec))
 
 
 EQUAL = workload(Tokens(100, 100), Tokens(50, 50))
@@ -79,13 +77,13 @@ def test_an_iteration_engine_pays_each_prompt_once_and_pads_nothing() -> None:
 
 
 @given(times=step_times, cap=st.integers(1, 64))
-def test_with_equal_lengths_or_one_slot_continuous_gains_nothing(times: StepTimes, cap: int) -> None:
+def test_with_equal_lengths_or_one_slot_continuous_gains_nothing(times: Linear, cap: int) -> None:
     assert iteration_capacity(EQUAL, times, cap) == pytest.approx(lockstep_capacity(EQUAL, times, cap))
     assert iteration_capacity(MIXED, times, 1) == pytest.approx(lockstep_capacity(MIXED, times, 1))
 
 
 @given(times=step_times, cap=st.integers(2, 64))
-def test_with_mixed_lengths_it_does(times: StepTimes, cap: int) -> None:
+def test_with_mixed_lengths_it_does(times: Linear, cap: int) -> None:
     assert iteration_capacity(MIXED, times, cap) > lockstep_capacity(MIXED, times, cap)
 
 
@@ -93,28 +91,28 @@ def test_naive_on_an_engine_that_re_forms_its_batch_is_gated(
     made_config: Callable[..., SweepConfig],
 ) -> None:
     config = made_config()
+    work = Work.of(config.workload)
     by_label = {
-        (setting.label, setting.backend): capacity(setting, config.workload, COSTS)
-        for setting in config.settings
+        (setting.label, setting.backend): capacity(setting, work, COSTS) for setting in config.settings
     }
     assert by_label["naive · 4", "vllm"] == by_label["naive · 4", "huggingface"]
     assert by_label["naive · 4", "vllm"] == by_label["dynamic · 4 · 50 ms", "vllm"]
-    assert by_label["naive · 4", "vllm"] == lockstep_capacity(config.workload, COSTS, 4)
-    assert by_label["continuous · 4", "vllm"] == iteration_capacity(config.workload, COSTS, 4)
+    assert by_label["naive · 4", "vllm"] == lockstep_capacity(work, COSTS, 4)
+    assert by_label["continuous · 4", "vllm"] == iteration_capacity(work, COSTS, 4)
 
 
-def sample(times: StepTimes, batch_size: int, prompt_tokens: int) -> Sample:
+def sample(times: Linear, batch_size: int, prompt_tokens: int) -> Sample:
     step_s = times.step_s(batch_size)
-    prefill_s = step_s + times.prefill_s_per_token * batch_size * prompt_tokens
+    prefill_s = step_s + times.per_prefill_token_s * batch_size * prompt_tokens
     return Sample(batch_size=batch_size, prompt_tokens=prompt_tokens, prefill_s=prefill_s, step_s=step_s)
 
 
 @given(times=step_times)
-def test_the_fit_finds_the_costs_that_made_the_samples(times: StepTimes) -> None:
+def test_the_fit_finds_the_costs_that_made_the_samples(times: Linear) -> None:
     found = fit([sample(times, 1, 40), sample(times, 4, 40), sample(times, 4, 80)])
     assert found.fixed_s == pytest.approx(times.fixed_s, rel=1e-6, abs=1e-9)
     assert found.per_sequence_s == pytest.approx(times.per_sequence_s, rel=1e-6, abs=1e-9)
-    assert found.prefill_s_per_token == pytest.approx(times.prefill_s_per_token, rel=1e-6, abs=1e-9)
+    assert found.per_prefill_token_s == pytest.approx(times.per_prefill_token_s, rel=1e-6, abs=1e-9)
 
 
 @given(
@@ -132,7 +130,7 @@ def test_the_fit_finds_the_costs_that_made_the_samples(times: StepTimes) -> None
 )
 def test_no_cost_is_negative_and_a_step_takes_time_whatever_was_measured(samples: list[Sample]) -> None:
     found = fit(samples)
-    assert min(found.fixed_s, found.per_sequence_s, found.prefill_s_per_token) >= 0
+    assert min(found.fixed_s, found.per_sequence_s, found.per_prefill_token_s) >= 0
     assert all(found.step_s(each.batch_size) > 0 for each in samples)
 
 
@@ -144,16 +142,16 @@ def test_samples_that_say_nothing_are_refused() -> None:
 
 
 def test_costs_survive_json() -> None:
-    assert StepTimes(**WITH_PREFILL.to_dict()) == WITH_PREFILL
+    assert from_record(to_record(WITH_PREFILL)) == WITH_PREFILL
 
 
 @given(huggingface=step_times, vllm=step_times)
 def test_automatic_rates_stand_on_both_sides_of_every_knee(
-    made_config: Callable[..., SweepConfig], huggingface: StepTimes, vllm: StepTimes
+    made_config: Callable[..., SweepConfig], huggingface: Linear, vllm: Linear
 ) -> None:
     config = made_config(arrival_rate="auto", duration_s="auto")
     times = {"huggingface": huggingface, "vllm": vllm}
-    capacities = [capacity(s, config.workload, times[s.backend]) for s in config.settings]
+    capacities = [capacity(s, Work.of(config.workload), times[s.backend]) for s in config.settings]
     naive = [c for s, c in zip(config.settings, capacities, strict=True) if s.strategy == "naive"]
     lowest, middle, highest = resolve_rates(config, times).rates
     assert lowest == pytest.approx(0.5 * min(capacities), rel=0.051)
@@ -184,7 +182,7 @@ def test_automatic_rates_of_one_machine(made_config: Callable[..., SweepConfig])
 def test_without_naive_the_others_set_the_rates(made_config: Callable[..., SweepConfig]) -> None:
     entry = {"strategy": "continuous", "backends": "vllm", "max_batch_size": 4}
     config = made_config(arrival_rate="auto", duration_s="auto", strategies=[entry])
-    reached = iteration_capacity(config.workload, FAST, 4)
+    reached = iteration_capacity(Work.of(config.workload), FAST, 4)
     rates = resolve_rates(config, {"vllm": FAST}).rates
     assert rates[0] == pytest.approx(0.5 * reached, rel=0.051)
     assert rates[2] >= 3 * reached
