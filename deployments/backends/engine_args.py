@@ -4,6 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from deployments.virtual.step_model import Linear
+
 Milliseconds = Annotated[float, Field(ge=0)]
 Deadline = Annotated[float, Field(gt=0)]
 Threads = Annotated[int, Field(ge=1)] | None
@@ -117,3 +119,12 @@ class SimulatedArgs(EngineArgs):
     def joinable(self) -> bool:
         """With the iteration engine."""
         return self.engine == "iteration"
+
+    @property
+    def step_model(self) -> Linear:
+        """The costs, in seconds."""
+        return Linear(
+            fixed_s=self.fixed_ms / 1e3,
+            per_sequence_s=self.per_sequence_ms / 1e3,
+            per_prefill_token_s=self.per_1000_prefill_tokens_ms / 1e6,
+        )

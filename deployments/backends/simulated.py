@@ -12,7 +12,6 @@ from deployments.backends.backend import EngineStep, Limits, Memory, Output, Wor
 from deployments.backends.engine_args import SimulatedArgs
 from deployments.backends.simulated_iteration import SimulatedIteration
 from deployments.backends.simulated_lockstep import SimulatedLockstep
-from deployments.backends.step_time import StepTime
 from deployments.errors import BackendError, EngineDead
 from deployments.models import ModelSpec
 
@@ -88,14 +87,9 @@ class Simulated:
 
     def _make(self) -> SimulatedLockstep | SimulatedIteration:
         args = self._args
-        step_time = StepTime(
-            fixed_s=args.fixed_ms / 1e3,
-            per_sequence_s=args.per_sequence_ms / 1e3,
-            per_prefill_token_s=args.per_1000_prefill_tokens_ms / 1e6,
-        )
         if args.engine == "lockstep":
-            return SimulatedLockstep(step_time, args.vocabulary)
-        return SimulatedIteration(step_time, args.vocabulary, args.max_num_seqs or DEFAULT_SLOTS)
+            return SimulatedLockstep(args.step_model, args.vocabulary)
+        return SimulatedIteration(args.step_model, args.vocabulary, args.max_num_seqs or DEFAULT_SLOTS)
 
     def _started(self) -> SimulatedLockstep | SimulatedIteration:
         if self._engine is None:

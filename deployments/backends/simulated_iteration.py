@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from deployments.backends.backend import EngineStep, Output, Status, Work
 from deployments.backends.open_runs import OpenRuns
 from deployments.backends.simulated_tokens import tokens
-from deployments.backends.step_time import StepTime
+from deployments.virtual.step_model import StepModel
 
 
 @dataclass(slots=True, eq=False)
@@ -28,8 +28,8 @@ class _Sequence:
 class SimulatedIteration:
     """Steps while there is work; each step is due one step time after the one before was due."""
 
-    def __init__(self, step_time: StepTime, vocabulary: int, slots: int) -> None:
-        self._step_time, self._vocabulary, self._slots = step_time, vocabulary, slots
+    def __init__(self, step_model: StepModel, vocabulary: int, slots: int) -> None:
+        self._step_model, self._vocabulary, self._slots = step_model, vocabulary, slots
         self._waiting: deque[_Sequence] = deque()
         self._running: list[_Sequence] = []
         self._steps: list[EngineStep] = []
@@ -67,7 +67,7 @@ class SimulatedIteration:
         due_s = time.monotonic()
         while self._waiting or self._running:
             prefill_tokens = self._admit()
-            due_s += self._step_time(len(self._running), prefill_tokens)
+            due_s += self._step_model.step_s(len(self._running), prefill_tokens=prefill_tokens)
             await asyncio.sleep(due_s - time.monotonic())
             self._end_step(prefill_tokens)
 

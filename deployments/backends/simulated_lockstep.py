@@ -12,14 +12,14 @@ from collections.abc import Callable, Sequence
 from deployments.backends.backend import EngineStep, Output, Work
 from deployments.backends.open_runs import OpenRuns
 from deployments.backends.simulated_tokens import tokens
-from deployments.backends.step_time import StepTime
+from deployments.virtual.step_model import StepModel
 
 
 class SimulatedLockstep:
     """Sleeps once for the whole batch; stamps are the moments at which the steps were due."""
 
-    def __init__(self, step_time: StepTime, vocabulary: int) -> None:
-        self._step_time, self._vocabulary = step_time, vocabulary
+    def __init__(self, step_model: StepModel, vocabulary: int) -> None:
+        self._step_model, self._vocabulary = step_model, vocabulary
         self._runs = OpenRuns()
 
     async def run(self, batch: Sequence[Work], done: Callable[[Output], None]) -> None:
@@ -54,8 +54,8 @@ class SimulatedLockstep:
     def _due(self, batch: Sequence[Work], scheduled_s: float) -> list[float]:
         """The end of each step: prefill with the first token, then decodes to the longest row."""
         padded_tokens = len(batch) * max(len(work.prompt_ids) for work in batch)
-        first_s = scheduled_s + self._step_time(len(batch), padded_tokens)
-        decode_s = self._step_time(len(batch))
+        first_s = scheduled_s + self._step_model.step_s(len(batch), prefill_tokens=padded_tokens)
+        decode_s = self._step_model.step_s(len(batch))
         return [first_s + step * decode_s for step in range(max(work.output_tokens for work in batch))]
 
 

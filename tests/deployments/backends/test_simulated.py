@@ -9,8 +9,8 @@ from deployments.backends.backend import Output, Work
 from deployments.backends.engine_args import SimulatedArgs
 from deployments.backends.simulated import Simulated
 from deployments.backends.simulated_tokens import tokens
-from deployments.backends.step_time import StepTime
 from deployments.errors import BackendError
+from deployments.virtual.step_model import Linear
 
 FREE = {"fixed_ms": 0.0, "per_sequence_ms": 0.0, "per_1000_prefill_tokens_ms": 0.0}
 
@@ -33,11 +33,18 @@ async def run(backend: Simulated, *batch: Work) -> dict[str, Output]:
 
 def test_step_time_of_the_defaults() -> None:
     """The figures of the documented cost 22 + 0.35·B + 60·prefill/1000 ms."""
-    step_time = StepTime(fixed_s=0.022, per_sequence_s=0.00035, per_prefill_token_s=0.00006)
-    assert step_time(1) == pytest.approx(0.02235)
-    assert step_time(32) == pytest.approx(0.0332)
-    assert step_time(16) == pytest.approx(0.0276)
-    assert step_time(16, 4_000) == pytest.approx(0.2676)
+    model = SimulatedArgs().step_model
+    assert model.step_s(1) == pytest.approx(0.02235)
+    assert model.step_s(32) == pytest.approx(0.0332)
+    assert model.step_s(16) == pytest.approx(0.0276)
+    assert model.step_s(16, prefill_tokens=4_000) == pytest.approx(0.2676)
+
+
+def test_the_engine_and_virtual_time_have_the_same_default_costs() -> None:
+    costs, defaults = SimulatedArgs().step_model, Linear()
+    assert [costs.step_s(b, prefill_tokens=p) for b, p in ((1, 0), (7, 300))] == pytest.approx(
+        [defaults.step_s(b, prefill_tokens=p) for b, p in ((1, 0), (7, 300))]
+    )
 
 
 async def test_a_lockstep_batch_is_charged_for_padding_and_finished_rows() -> None:
