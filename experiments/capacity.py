@@ -158,9 +158,10 @@ def _auto_rates(config: SweepConfig, step_times: Mapping[str, StepModel]) -> tup
 
 
 def _duration_s(config: SweepConfig, rate: float) -> float:
-    if config.duration_s is not None:
-        return config.duration_s
-    return max(config.minimum_duration_s, float(math.ceil(fewest_requests(config) / rate)))
+    asked_s = config.duration_s
+    if asked_s is None:
+        asked_s = max(config.minimum_duration_s, float(math.ceil(fewest_requests(config) / rate)))
+    return min(asked_s, config.workload.lasts_s(rate))  # a trace ends
 
 
 def fewest_requests(config: SweepConfig) -> int:

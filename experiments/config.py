@@ -126,6 +126,15 @@ class SweepConfig(Strict):
         """What can run but will not show what it was meant to show."""
         return consistency.warnings(self)
 
+    @property
+    def trace_rates(self) -> tuple[float, ...] | None:
+        """Requests/s, where a trace's time scale says them."""
+        return self.workload.trace.rates() if self.workload.trace else None
+
+    def written_at(self, location: Location) -> Any:
+        """The value at a place of the parsed document, before defaults; None if there is none."""
+        return self._document.at(location)
+
     def error(self, location: Location, text: str) -> ConfigError:
         """What turned out to be wrong at a key later, said as `load` says it."""
         return self._document.error([Problem(location, text)])
@@ -156,6 +165,8 @@ def _parse(document: Document) -> SweepConfig:
     except ValidationError as exc:
         found = complaints(exc, SweepConfig, values)
         raise document.error(_in_short(found, document.values)) from exc
+    if config.arrival_rate is None and config.trace_rates is not None:
+        config = config.model_copy(update={"arrival_rate": config.trace_rates})
     config._document = document
     if found := [*config._grid.problems, *consistency.problems(config)]:
         raise document.error(found)

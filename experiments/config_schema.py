@@ -19,10 +19,13 @@ from workloads.spec import BURSTIEST_CV, STEADIEST_CV
 Schema: TypeAlias = dict[str, Any]
 
 TOKENS: Schema = {"minimum": 1, "maximum": LONGEST_TOKENS}
+NULL: Schema = {"type": "null"}
+NOT_NULL: Schema = {"not": NULL}
 POSITIVE: Schema = {"exclusiveMinimum": 0}
 _BOUNDS: dict[str, dict[str, Schema]] = {  # of the laws, which check themselves
     "FixedLengths": {"tokens": TOKENS},
     "UniformLengths": {"low": TOKENS, "high": TOKENS},
+    "LongTailLengths": {"mean": TOKENS, "skew": {"minimum": 0, "maximum": 1}, "maximum": TOKENS},
     "LognormalLengths": {"median": POSITIVE, "sigma": POSITIVE, "minimum": TOKENS, "maximum": TOKENS},
 }
 
@@ -115,6 +118,26 @@ def _bound_workload(definitions: Schema) -> None:
             definitions[law]["properties"][key] |= bound
     values = definitions["EmpiricalLengths"]["properties"]["values"]
     values |= {"minItems": 1, "items": values["items"] | TOKENS}
+    scales = definitions["TraceSpec"]["properties"]["time_scale"]
+    (several,) = (one for one in scales["anyOf"] if one != NULL)
+    scales["anyOf"] = [several["items"], several | {"uniqueItems": True}, NULL]
+    definitions["WorkloadSpec"] |= {
+        "if": {"properties": {"trace": {"type": "object"}}, "required": ["trace"]},
+        "then": {
+            "properties": {
+                "arrivals": False,
+                "output_tokens": NULL,
+                "prompts": {"properties": {"tokens": NULL}},
+            }
+        },
+        "else": {
+            "properties": {
+                "output_tokens": NOT_NULL,
+                "prompts": {"properties": {"tokens": NOT_NULL}, "required": ["tokens"]},
+            },
+            "required": ["prompts", "output_tokens"],
+        },
+    }
     definitions["ArrivalSpec"] |= {
         "if": {"properties": {"process": {"const": "gamma"}}, "required": ["process"]},
         "then": {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from deployments.backends.registry import BACKENDS
 from deployments.models import PRESETS
 from experiments.complaints import nearest
-from experiments.document import Location, Problem, key_path
+from experiments.document import Location, Problem, key_path, shown
 
 if TYPE_CHECKING:
     from experiments.config import SweepConfig
@@ -29,7 +29,7 @@ def problems_of_settings(config: "SweepConfig") -> list[Problem]:
 
 def warnings(config: "SweepConfig") -> list[str]:
     """What can run but will not show what it was meant to show."""
-    return [*_unused(config), *_unfilled(config), *_unequal(config)]
+    return [*_unused(config), *_unfilled(config), *_unequal(config), *_of_the_trace(config)]
 
 
 def _model_problems(config: "SweepConfig") -> list[Problem]:
@@ -50,6 +50,9 @@ def _model_problems(config: "SweepConfig") -> list[Problem]:
 def _rate_problems(config: "SweepConfig") -> list[Problem]:
     found = []
     rates = config.arrival_rate or ()
+    if config.trace_rates is not None and (given := config.as_written.get("arrival_rate")) is not None:
+        text = f"must be left out with workload.trace.time_scale, which says how fast, got {shown(given)}"
+        return [Problem(("arrival_rate",), text)]
     if twice := sorted({rate for rate in rates if rates.count(rate) > 1}):
         found.append(Problem(("arrival_rate",), f"each rate may be given once, got {twice[0]:g} twice"))
     if config.duration_s is not None and "minimum_duration_s" in config.model_fields_set:
@@ -60,14 +63,15 @@ def _rate_problems(config: "SweepConfig") -> list[Problem]:
 
 def _load_problems(config: "SweepConfig") -> list[Problem]:
     """Rates at which a trial would have no request, or more than could be held."""
-    written = config.as_written.get("arrival_rate")
+    key: Location = ("arrival_rate",) if config.trace_rates is None else ("workload", "trace", "time_scale")
+    written = config.written_at(key)
     duration_s = config.duration_s
     lowest = 1 / (duration_s or LONGEST_S)
     highest = MOST_REQUESTS / (duration_s or config.minimum_duration_s)
     span = f"duration_s {duration_s:g}" if duration_s else "a week"
     found = []
     for index, rate in enumerate(config.arrival_rate or ()):
-        where: Location = ("arrival_rate", index) if isinstance(written, list) else ("arrival_rate",)
+        where: Location = (*key, index) if isinstance(written, list) else key
         if rate < lowest:
             text = f"must be at least {lowest:.3g} requests/s, 1 request in {span}, got {rate:g}"
             found.append(Problem(where, text))
@@ -79,7 +83,7 @@ def _load_problems(config: "SweepConfig") -> list[Problem]:
 
 def _context_problems(config: "SweepConfig") -> list[Problem]:
     """An engine's context that the longest prompt and output do not fit in."""
-    prompt = config.workload.prompts.tokens.law().maximum
+    prompt = config.workload.prompt_law().maximum
     output = config.workload.limit_tokens
     found = []
     for setting in config.settings:
@@ -99,7 +103,7 @@ def _context_problems(config: "SweepConfig") -> list[Problem]:
 
 def _cache_problems(config: "SweepConfig") -> list[Problem]:
     """A KV cache, given in blocks, that the longest prompt and output do not fit in."""
-    longest = config.workload.prompts.tokens.law().maximum + config.workload.limit_tokens
+    longest = config.workload.prompt_law().maximum + config.workload.limit_tokens
     found = []
     for setting in config.settings:
         blocks, tokens = (setting.engine.get(key) for key in ("kv_blocks", "kv_block_tokens"))
@@ -146,6 +150,19 @@ def _unfilled(config: "SweepConfig") -> list[str]:
             flushed = ": naive would only flush what it has" if entry.strategy == "naive" else ""
             found.append(f"{key_path(('strategies', index, 'max_batch_size'))}: {text}{flushed}")
     return found
+
+
+def _of_the_trace(config: "SweepConfig") -> list[str]:
+    """What was left out or cut of a trace, and where it ends before the arrivals should."""
+    workload = config.workload
+    if workload.trace is None:
+        return []
+    found = workload.trace.notes()
+    for rate in config.arrival_rate or ():
+        if config.duration_s is not None and workload.lasts_s(rate) < config.duration_s:
+            over = f"is over after {workload.lasts_s(rate):.4g} s at {rate:.4g} requests/s"
+            found.append(f"{over}, before duration_s {config.duration_s:g}")
+    return [f"workload.trace: {note}" for note in found]
 
 
 def _unequal(config: "SweepConfig") -> list[str]:

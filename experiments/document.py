@@ -30,6 +30,14 @@ class Document:
     values: Mapping[str, Any]
     lines: Mapping[Location, int] = field(default_factory=dict)
 
+    def at(self, location: Location) -> Any:
+        """The value at a place; None where there is none."""
+        value: Any = self.values
+        for part in location:
+            held = isinstance(value, Mapping) and part in value
+            value = value[part] if held or isinstance(value, list) else None
+        return value
+
     def error(self, problems: Sequence[Problem]) -> ConfigError:
         """One line per problem, in order of the document."""
         placed = sorted(problems, key=lambda problem: self._line(problem.location) or 0)

@@ -64,7 +64,7 @@ def _check_model(config: SweepConfig, model: ModelSpec, say: Say) -> None:
         context = context_tokens(model)
     except ModelError as error:
         raise config.error(("model",), str(error)) from error
-    prompt, output = config.workload.prompts.tokens.law().maximum, config.workload.limit_tokens
+    prompt, output = config.workload.prompt_law().maximum, config.workload.limit_tokens
     if context is not None and prompt + output > context:
         text = f"must fit the context of {model.name}, {context} tokens"
         raise config.error(("workload",), f"{text}, got {prompt} prompt + {output} output tokens")

@@ -178,7 +178,7 @@ def _check_traffic(planned: Sequence[Cell], info: Mapping[str, Any]) -> None:
         if info["workload_hashes"].get(key) != value:
             raise ConfigError(
                 f"the requests at rate/repeat {key} are not those that the sweep began with "
-                "(another tokenizer, prompt file or version): --fresh starts anew"
+                "(another tokenizer, prompt file, trace or version): --fresh starts anew"
             )
 
 

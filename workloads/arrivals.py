@@ -71,10 +71,15 @@ def arrival_times(
     """
     if process not in PROCESSES:
         raise WorkloadError(f"process must be one of {', '.join(PROCESSES)}, got {process}")
-    for name, value in (("rate", rate), ("duration_s", duration_s)):
-        if not 0 < value < np.inf:
-            raise WorkloadError(f"{name} must be above 0 and finite, got {value}")
+    check_period(rate, duration_s)
     horizon = rate * duration_s
     draw = PROCESSES[process]
     times = (draw(rng, horizon) if cv is None else draw(rng, horizon, cv)) / rate
     return times[times < duration_s]  # a division can round up to the end itself
+
+
+def check_period(rate: float, duration_s: float) -> None:
+    """WorkloadError unless both are above 0 and finite."""
+    for name, value in (("rate", rate), ("duration_s", duration_s)):
+        if not 0 < value < np.inf:
+            raise WorkloadError(f"{name} must be above 0 and finite, got {value}")

@@ -7,16 +7,20 @@ changing a law keeps each request's place in it: the request with the longest ou
 E[max of n] = Σ v·(F(v)ⁿ − F(v−)ⁿ), the steps a lockstep batch of n takes to decode.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from workloads.errors import WorkloadError
 
 LONGEST_TOKENS = 1 << 20  # a table has one entry a length; no model reads more
+SIGMA_PER_SKEW, LEAST_SKEW = 3.0, 1e-9  # of long_tail; below the least, rounding leaves one length
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -41,10 +45,9 @@ class LengthLaw:
             raise WorkloadError(f"n must be at least 1, got {n}")
         return float(self.values @ np.diff(self.cumulative**n, prepend=0.0))
 
-    def draw(self, rng: np.random.Generator, count: int) -> list[int]:
-        """`count` independent lengths; more of them continue the same list."""
-        places = np.searchsorted(self.cumulative, rng.random(count), side="right")
-        return [int(value) for value in self.values[places]]
+    def draw(self, rng: np.random.Generator, count: int) -> NDArray[np.int64]:
+        """`count` independent lengths in tokens; more of them continue the same list."""
+        return self.values[np.searchsorted(self.cumulative, rng.random(count), side="right")]
 
 
 def fixed(*, tokens: int) -> LengthLaw:
@@ -73,6 +76,28 @@ def lognormal(*, median: float, sigma: float, minimum: int, maximum: int) -> Len
     cumulative = np.asarray(ndtr((np.log(values + 0.5) - np.log(median)) / sigma), dtype=np.float64)
     cumulative[-1] = 1.0
     return _law(values, cumulative)
+
+
+@lru_cache(maxsize=64)
+def long_tail(*, mean: int, skew: float, maximum: int) -> LengthLaw:
+    """Lengths of one mean and any spread, from all equal (`skew` 0) to a few that hold most tokens (1).
+
+    exp(N(ln m, σ²)) with σ = 3·skew, rounded to whole tokens and clipped to 1..`maximum`; m is solved for, so
+    that `mean` is the mean of the clipped law itself. So the work offered stays the same, and what
+    changes with skew is how unequally the requests share it. Skew 0.6 is the σ of 1.8 of a chat load.
+    """
+    _check_bounds("mean", mean, "maximum", maximum)
+    if not 0 <= skew <= 1:
+        raise WorkloadError(f"skew must be in 0..1, got {skew:g}")
+    if skew < LEAST_SKEW or mean in (1, maximum):  # a mean at a bound leaves no room for other lengths
+        return fixed(tokens=mean)
+
+    def law(log_median: float) -> LengthLaw:
+        median = math.exp(log_median)
+        return lognormal(median=median, sigma=SIGMA_PER_SKEW * skew, minimum=1, maximum=maximum)
+
+    widest = math.log(LONGEST_TOKENS) + 10 * SIGMA_PER_SKEW  # there the law is all at one bound
+    return law(brentq(lambda x: law(x).mean() - mean, -widest, widest, xtol=1e-12))
 
 
 def empirical(*, values: Sequence[int], weights: Sequence[float] | None = None) -> LengthLaw:

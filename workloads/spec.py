@@ -1,18 +1,20 @@
-"""What a person writes about a workload: arrivals × prompts × output lengths, checked strictly.
+"""What a person writes about a workload: arrivals × prompts × output lengths, or a trace; checked strictly.
 
 The numbers of a law are checked by the law itself (arrivals, lengths), so that a config and a call from a
 notebook are refused in the same words.
 """
 
+import math
 from abc import abstractmethod
-from typing import Annotated, Literal, Self, TypeAlias
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from workloads import lengths
 from workloads.errors import WorkloadError
 from workloads.lengths import LONGEST_TOKENS, LengthLaw
 from workloads.strict import Strict
+from workloads.trace_spec import TraceSpec
 
 STEADIEST_CV, BURSTIEST_CV = (
     0.01,
@@ -106,6 +108,23 @@ class LognormalLengths(Lengths):
         return law
 
 
+class LongTailLengths(Lengths):
+    """One mean, from all equal to a few that hold most of the tokens."""
+
+    distribution: Literal["long-tail"]
+    """One mean, and a tail as long as `skew` says."""
+    mean: int
+    """The mean, whatever the skew, in tokens."""
+    skew: float
+    """0 is all equal, 0.6 a chat load, 1 the longest tail."""
+    maximum: int
+    """Longer ones are cut to this, in tokens."""
+
+    def law(self) -> LengthLaw:
+        """A lognormal of σ = 3·skew, clipped, its median such that the mean stays."""
+        return lengths.long_tail(mean=self.mean, skew=self.skew, maximum=self.maximum)
+
+
 class EmpiricalLengths(Lengths):
     """Measured lengths, with a weight each if they are not equally frequent."""
 
@@ -122,7 +141,7 @@ class EmpiricalLengths(Lengths):
 
 
 LengthSpec: TypeAlias = Annotated[
-    FixedLengths | UniformLengths | LognormalLengths | EmpiricalLengths,
+    FixedLengths | UniformLengths | LognormalLengths | LongTailLengths | EmpiricalLengths,
     Field(discriminator="distribution"),
 ]
 
@@ -134,8 +153,8 @@ class PromptSpec(Strict):
     """English text that comes with batchyard, random token ids, or the prompts of a chat file."""
     path: str | None = None
     """The chat file of sharegpt."""
-    tokens: LengthSpec
-    """Prompt lengths, in tokens."""
+    tokens: LengthSpec | None = None
+    """Prompt lengths, in tokens; a trace has its own."""
 
     @model_validator(mode="after")
     def _check_path(self) -> Self:
@@ -151,25 +170,68 @@ class WorkloadSpec(Strict):
 
     arrivals: ArrivalSpec = ArrivalSpec()
     """When requests come, around the arrival rate."""
-    prompts: PromptSpec
+    prompts: PromptSpec = PromptSpec()
     """What they ask."""
-    output_tokens: LengthSpec
+    output_tokens: LengthSpec | None = None
     """Output lengths, in tokens; every engine makes exactly so many."""
+    trace: TraceSpec | None = None
+    """A recorded trace in place of arrivals, prompts.tokens and output_tokens."""
     max_new_tokens: int | None = None
-    """The limit that strategies and memory budgets see, in tokens; the top of output_tokens if left out."""
+    """The limit that strategies and memory budgets see, in tokens; the longest output if left out."""
+
+    @model_validator(mode="after")
+    def _check_parts(self) -> Self:
+        """Lengths come from laws or from a trace."""
+        given = {
+            "arrivals": "arrivals" in self.model_fields_set,
+            "prompts.tokens": self.prompts.tokens is not None,
+            "output_tokens": self.output_tokens is not None,
+        }
+        for key, is_given in given.items():
+            if self.trace is not None and is_given:
+                raise WorkloadError(f"{key} must be left out with trace, which has its own")
+            if self.trace is None and not is_given and key != "arrivals":
+                raise WorkloadError(f"{key} is missing")
+        return self
 
     @model_validator(mode="after")
     def _check_limit(self) -> Self:
-        top = self.output_tokens.law().maximum
+        top = self.output_law().maximum
         if self.limit_tokens < top:
-            raise WorkloadError(
-                f"max_new_tokens must be at least the top of output_tokens, {top}, got {self.max_new_tokens}"
-            )
+            of_what = "the top of output_tokens" if self.trace is None else "the longest output of the trace"
+            raise WorkloadError(f"max_new_tokens must be at least {of_what}, {top}, got {self.max_new_tokens}")
         if self.limit_tokens > LONGEST_TOKENS:
             raise WorkloadError(f"max_new_tokens must be at most {LONGEST_TOKENS}, got {self.max_new_tokens}")
         return self
 
+    @model_serializer(mode="wrap")
+    def _as_written(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without what must be left out, so that what is written can be read, and ids of cells stay."""
+        values: dict[str, Any] = write(self)
+        for key in ("arrivals", "output_tokens") if self.trace is not None else ("trace",):
+            del values[key]
+        return values
+
+    def prompt_law(self) -> LengthLaw:
+        """The law of the prompt lengths, in tokens; of a trace, how frequent each is in it."""
+        return self._law(self.prompts.tokens, 0)
+
+    def output_law(self) -> LengthLaw:
+        """The law of the output lengths, likewise."""
+        return self._law(self.output_tokens, 1)
+
     @property
     def limit_tokens(self) -> int:
         """The declared limit of every request, in tokens."""
-        return self.output_tokens.law().maximum if self.max_new_tokens is None else self.max_new_tokens
+        return self.output_law().maximum if self.max_new_tokens is None else self.max_new_tokens
+
+    def lasts_s(self, rate: float) -> float:
+        """For how many seconds there are requests at `rate` per second: without end, or until a trace is over."""
+        return math.inf if self.trace is None else len(self.trace.trace()) / rate
+
+    def _law(self, lengths_of: Lengths | None, place: int) -> LengthLaw:
+        if lengths_of is not None:
+            return lengths_of.law()
+        if self.trace is None:
+            raise WorkloadError("lengths must come from a law or a trace, got neither")
+        return self.trace.laws()[place]

@@ -2,53 +2,26 @@
 
 One `SeedSequence([seed, repeat])` is spawned into a stream for each thing that is drawn, so changing one
 leaves the others as they were: at equal seed and repeat, request i has the same prompt and the
-same output length at every rate, and the arrivals are the same pattern, scaled.
+same output length at every rate, and the arrivals are the same pattern, scaled. (A trace has rows in place of
+draws: see replay.py.)
 """
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 
 from workloads import prompts
-from workloads.arrivals import arrival_times
 from workloads.errors import WorkloadError
 from workloads.prompts import Encode, PromptSource
 from workloads.request import Request
+from workloads.shape import shape
 from workloads.spec import PromptSpec, WorkloadSpec
+from workloads.streams import Streams
 
 __all__ = ["WorkloadSpec", "generate", "warmup", "workload_hash"]
 
 HASH_VERSION = b"batchyard workload 1"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Streams:
-    """Independent generators, one a thing that is drawn. A new one goes last, or all others change."""
-
-    arrivals: np.random.Generator
-    prompt_tokens: np.random.Generator
-    prompts: np.random.Generator
-    output_tokens: np.random.Generator
-    warmup: np.random.Generator
-
-    @classmethod
-    def of(cls, seed: int, repeat: int) -> Self:
-        """The streams of one repeat of a seed; both must be at least 0."""
-        for name, value in (("seed", seed), ("repeat", repeat)):
-            if value < 0:
-                raise WorkloadError(f"{name} must be at least 0, got {value}")
-        children = np.random.SeedSequence([seed, repeat]).spawn(5)
-        arrivals, prompt_tokens, prompts_, output_tokens, warmup_ = map(np.random.default_rng, children)
-        return cls(
-            arrivals=arrivals,
-            prompt_tokens=prompt_tokens,
-            prompts=prompts_,
-            output_tokens=output_tokens,
-            warmup=warmup_,
-        )
 
 
 def generate(
@@ -66,29 +39,18 @@ def generate(
     `vocabulary` is the model's number of token ids; `encode` turns text into ids without special tokens
     and may be None where prompts are random ids. WorkloadError if the recipe cannot be followed.
     """
-    streams = Streams.of(seed, repeat)
-    source = prompt_source(spec.prompts, vocabulary, encode, streams.prompts)
-    planned = arrival_times(
-        spec.arrivals.process,
-        rate=rate,
-        duration_s=duration_s,
-        cv=spec.arrivals.cv,
-        rng=streams.arrivals,
-    )
-    prompt_tokens = spec.prompts.tokens.law().draw(streams.prompt_tokens, len(planned))
-    output_tokens = spec.output_tokens.law().draw(streams.output_tokens, len(planned))
-    limit = spec.limit_tokens
+    source = prompt_source(spec.prompts, vocabulary, encode, Streams.of(seed, repeat).prompts)
+    made = shape(spec, rate=rate, duration_s=duration_s, seed=seed, repeat=repeat)
+    columns = made.arrival_s.tolist(), made.prompt_tokens.tolist(), made.output_tokens.tolist()
     return tuple(
         Request(
             index=index,
-            planned_s=float(planned_s),
+            planned_s=planned_s,
             prompt_ids=source.prompt(index, prompt_length),
             output_tokens=output_length,
-            max_new_tokens=limit,
+            max_new_tokens=made.max_new_tokens,
         )
-        for index, (planned_s, prompt_length, output_length) in enumerate(
-            zip(planned, prompt_tokens, output_tokens, strict=True)
-        )
+        for index, (planned_s, prompt_length, output_length) in enumerate(zip(*columns, strict=True))
     )
 
 
@@ -102,8 +64,8 @@ def warmup(
     """
     streams = Streams.of(seed, repeat)
     source = prompt_source(spec.prompts, vocabulary, encode, streams.prompts)
-    prompt_tokens = spec.prompts.tokens.law().draw(streams.warmup, count)
-    output_tokens = spec.output_tokens.law().draw(streams.warmup, count)
+    prompt_tokens = spec.prompt_law().draw(streams.warmup, count).tolist()
+    output_tokens = spec.output_law().draw(streams.warmup, count).tolist()
     limit = spec.limit_tokens
     return tuple(
         Request(

@@ -62,7 +62,7 @@ CONFIGS: dict[str, tuple[Change, str]] = {
     "unknown backend": ((NAIVE, "strategy: naive, backends: simulatd"), f"9: strategies[0].backends[0]: must be one of {NAMES}, got 'simulatd' (did you mean simulated?)"),
     "engine of an unknown backend": (("  simulated: {", "  simulate: {"), f"12: backends.simulate: unknown key (did you mean simulated?); allowed: {NAMES}"),
     "unknown arrival process": (("process: poisson", "process: poison"), "3: workload.arrivals.process: must be one of poisson, gamma, constant, got 'poison' (did you mean poisson?)"),
-    "unknown distribution": (("distribution: uniform", "distribution: unifrom"), "4: workload.prompts.tokens: distribution must be one of fixed, uniform, lognormal, empirical, got 'unifrom' (did you mean uniform?)"),
+    "unknown distribution": (("distribution: uniform", "distribution: unifrom"), "4: workload.prompts.tokens: distribution must be one of fixed, uniform, lognormal, long-tail, empirical, got 'unifrom' (did you mean uniform?)"),
     "unknown prompt source": (("source: random", "source: randm"), "4: workload.prompts.source: must be one of english, random, sharegpt, got 'randm' (did you mean random?)"),
     "unknown timer": (("max_wait_ms: 50", "max_wait_ms: 50, timer: arival"), "10: strategies[1].timer: must be one of arrival, idle, got 'arival' (did you mean arrival?)"),
     "unknown engine": (("fixed_ms: 22", "engine: iter"), "12: backends.simulated.engine: must be one of lockstep, iteration, got 'iter' (did you mean iteration?)"),
