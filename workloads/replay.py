@@ -37,7 +37,7 @@ def replay(trace: Trace, *, rate: float, duration_s: float, begin: float) -> tup
     """
     count = len(trace)
     since_first = (trace.arrival_ns - trace.arrival_ns[0]).astype(np.float64)
-    unit = since_first * ((count - 1) / since_first[-1]) - begin * count
+    unit = since_first * (count - 1) / since_first[-1] - begin * count
     first = int(np.searchsorted(unit, 0.0))
     times = np.concatenate([unit[first:], unit[:first] + count]) / rate
     shown = int(np.searchsorted(times, duration_s))

@@ -199,7 +199,9 @@ class WorkloadSpec(Strict):
         top = self.output_law().maximum
         if self.limit_tokens < top:
             of_what = "the top of output_tokens" if self.trace is None else "the longest output of the trace"
-            raise WorkloadError(f"max_new_tokens must be at least {of_what}, {top}, got {self.max_new_tokens}")
+            raise WorkloadError(
+                f"max_new_tokens must be at least {of_what}, {top}, got {self.max_new_tokens}"
+            )
         if self.limit_tokens > LONGEST_TOKENS:
             raise WorkloadError(f"max_new_tokens must be at most {LONGEST_TOKENS}, got {self.max_new_tokens}")
         return self

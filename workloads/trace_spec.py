@@ -1,6 +1,5 @@
 """What a person writes about a recorded trace: the file, how fast, which rows, how long at most."""
 
-from collections.abc import Sequence
 from typing import Annotated, Any, Self
 
 from pydantic import Field, field_validator, model_validator
@@ -39,7 +38,7 @@ class TraceSpec(Strict):
     @field_validator("time_scale", mode="before")
     @classmethod
     def _one_is_a_list(cls, value: Any) -> Any:
-        return value if value is None or isinstance(value, Sequence) else [value]
+        return value if value is None or isinstance(value, list | tuple) else [value]
 
     @model_validator(mode="after")
     def _check_file(self) -> Self:

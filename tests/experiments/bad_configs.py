@@ -117,6 +117,8 @@ CONFIGS: dict[str, tuple[Change, str]] = {
     "median above the maximum": ((LENGTHS, "{distribution: lognormal, median: 80, sigma: 1, maximum: 64}"), "4: workload.prompts.tokens.median: must be in minimum..maximum, 1..64, got 80"),
     "mean of a lognormal": ((LENGTHS, "{distribution: lognormal, mean: 8, sigma: 1, maximum: 64}"), "4: workload.prompts.tokens.mean: unknown key (did you mean median?); allowed: distribution, median, sigma, minimum, maximum"),
     "no spread": ((LENGTHS, "{distribution: lognormal, median: 8, sigma: 0, maximum: 64}"), "4: workload.prompts.tokens.sigma: must be above 0 and finite, got 0.0"),
+    "skew beyond the longest tail": ((LENGTHS, "{distribution: long-tail, mean: 8, skew: 2, maximum: 64}"), "4: workload.prompts.tokens.skew: must be in 0..1, got 2"),
+    "mean above the maximum": ((LENGTHS, "{distribution: long-tail, mean: 80, skew: 0.6, maximum: 64}"), "4: workload.prompts.tokens.maximum: must be at least mean, 80, got 64"),
     "no lengths": ((LENGTHS, "{distribution: empirical, values: []}"), "4: workload.prompts.tokens.values: must hold at least 1 length, got none"),
     "weights without a value": ((LENGTHS, "{distribution: empirical, values: [3], weights: [1, 2]}"), "4: workload.prompts.tokens.weights: must be as many as values, 1, got 2"),
     "gamma without a cv": (("process: poisson", "process: gamma"), "3: workload.arrivals.cv: must be above 0 and finite for gamma arrivals, got nothing"),

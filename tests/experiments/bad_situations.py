@@ -25,6 +25,9 @@ ON_A_MODEL = GOOD.replace("backends: simulated,", "backends: huggingface,").repl
 )
 ENGLISH = ON_A_MODEL.replace("source: random", "source: english")
 CHATS = ON_A_MODEL.replace("source: random", "source: sharegpt, path: chats.json")
+LAWS = GOOD[GOOD.index("  arrivals:") : GOOD.index("arrival_rate:")]
+TRACE = GOOD.replace(LAWS, "  trace: {path: t.csv}\n  prompts: {source: random}\n")
+HEADER, ROW = "TIMESTAMP,ContextTokens,GeneratedTokens\r\n", "2023-11-16 18:15:46.6805900,374,44\r\n"
 FORM = 'a list of {"conversations": [{"from": "human", "value": "…"}, …]}'
 A_MODEL = "a model is a folder with config.json and safetensors weights, a Hugging Face id or a preset"
 DAMAGED = "it is damaged, or was not written by batchyard"
@@ -219,7 +222,38 @@ def page_in_a_file(here: Here) -> list[str]:
     return ["report", "made", "-o", "file/page.html"]
 
 
+def with_trace(rows: str, *changes: tuple[str, str]) -> Situation:
+    """A sweep of a trace with these rows."""
+    text = TRACE
+    for old, new in changes:
+        assert old in text, old
+        text = text.replace(old, new)
+    return with_file("t.csv", rows, text)
+
+
+TWO = f"{HEADER}{ROW}2023-11-16 18:15:50.9951690,396,109"
+
 SITUATIONS: dict[str, tuple[Situation, str]] = {
+    # traces
+    "trace that is not there": (plain("sweep", "c.yaml", text=TRACE), "c.yaml:3: workload.trace.path: t.csv: must be a trace file that can be read, got: No such file or directory"),
+    "empty trace": (with_trace(""), "c.yaml:3: workload.trace.path: t.csv:1: must name the columns TIMESTAMP,ContextTokens,GeneratedTokens, got an empty file"),
+    "trace without rows": (with_trace(HEADER), "c.yaml:3: workload.trace.path: t.csv: must hold at least 1 row after the header, got none"),
+    "trace of other columns": (with_trace(TWO.replace("ContextTokens", "Prompt")), "c.yaml:3: workload.trace.path: t.csv:1: must name the columns TIMESTAMP,ContextTokens,GeneratedTokens, got TIMESTAMP,Prompt,GeneratedTokens"),
+    "trace that goes back in time": (with_trace(f"{TWO}\r\n{ROW}"), "c.yaml:3: workload.trace.path: t.csv:4: TIMESTAMP must not be before the row above, 2023-11-16 18:15:50.9951690, got 2023-11-16 18:15:46.6805900"),
+    "trace of one moment": (with_trace(HEADER + ROW + ROW), "c.yaml:3: workload.trace.path: t.csv: must hold requests at 2 different times, got 1"),
+    "trace with a negative length": (with_trace(TWO.replace("396", "-396")), "c.yaml:3: workload.trace.path: t.csv:3: ContextTokens must be in 0..1048576, got -396"),
+    "trace with a length that is no number": (with_trace(TWO.replace("396", "39x")), "c.yaml:3: workload.trace.path: t.csv:3: ContextTokens must be a whole number of tokens, got '39x'"),
+    "trace of which no row is chosen": (with_trace(TWO, ("t.csv}", "t.csv, skip_rows: 5}")), "c.yaml:3: workload.trace.path: t.csv: must hold requests at 2 different times among the chosen rows, got 0"),
+    "trace with lengths of a law too": (with_trace(TWO, ("arrival_rate", "  output_tokens: {distribution: fixed, tokens: 8}\narrival_rate")), "c.yaml:5: workload.output_tokens: must be left out with trace, which has its own"),
+    "trace with arrivals of a process too": (with_trace(TWO, ("arrival_rate", "  arrivals: {process: poisson}\narrival_rate")), "c.yaml:5: workload.arrivals: must be left out with trace, which has its own"),
+    "neither a law nor a trace": (plain("sweep", "c.yaml", text=TRACE.replace("  trace: {path: t.csv}\n", "")), "c.yaml:2: workload.prompts.tokens: is missing"),
+    "rates and a time scale": (with_trace(TWO, ("t.csv}", "t.csv, time_scale: 2}")), "c.yaml:5: arrival_rate: must be left out with workload.trace.time_scale, which says how fast, got [1, 4]"),
+    "time scale of 0": (with_trace(TWO, ("t.csv}", "t.csv, time_scale: 0}")), "c.yaml:3: workload.trace.time_scale: must be above 0, got 0"),
+    "time scale with a unit": (with_trace(TWO, ("t.csv}", "t.csv, time_scale: 2x}")), "c.yaml:3: workload.trace.time_scale: must be a number, got '2x'"),
+    "time scale with a slip": (with_trace(TWO, ("t.csv}", "t.csv, time_scale: [1, 1e9]}"), ("arrival_rate: [1, 4]\n", "")), "c.yaml:3: workload.trace.time_scale[1]: must be at most 5e+05 requests/s, 10000000 requests a trial, got 2.31772e+08"),
+    "cap of no tokens": (with_trace(TWO, ("t.csv}", "t.csv, max_output_tokens: 0}")), "c.yaml:3: workload.trace.max_output_tokens: must be at least 1, got 0"),
+    "limit below the longest output of a trace": (with_trace(TWO, ("arrival_rate", "  max_new_tokens: 64\narrival_rate")), "c.yaml:5: workload.max_new_tokens: must be at least the longest output of the trace, 109, got 64"),
+    "prompts of a trace beyond the engine's context": (with_trace(TWO.replace("396", "9396")), "c.yaml:2: workload: must fit backends.simulated.context_tokens, 4096, got 9396 prompt + 109 output tokens"),
     # the config file
     "config that is not there": (plain("sweep", "nowhere.yaml"), "nowhere.yaml: cannot be read: No such file or directory"),
     "config that is a folder": (folder_as_config, "c.yaml: cannot be read: Is a directory"),

@@ -72,8 +72,8 @@ BAD = {
     "unknown distribution": (
         ("distribution: uniform", "distribution: unifrom"),
         (
-            ":5: workload.prompts.tokens: distribution must be one of fixed, uniform, lognormal, empirical,"
-            " got 'unifrom' (did you mean uniform?)"
+            ":5: workload.prompts.tokens: distribution must be one of fixed, uniform, lognormal, long-tail,"
+            " empirical, got 'unifrom' (did you mean uniform?)"
         ),
     ),
     "impossible lengths": (
