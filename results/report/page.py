@@ -1,80 +1,35 @@
-"""The page about one sweep: one HTML file that opens offline, with Plotly's script inside it once.
+"""The page about one sweep (results/report/frame.py has what every page has)."""
 
-Everything that comes from data is escaped: by the template in HTML, by `html.escape` in Plotly's texts,
-and in the embedded JSON by writing "<" as \\u003c. A content security policy in the page forbids it to
-load anything at all.
-"""
-
-import contextlib
-import json
 import os
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
-from plotly.offline import get_plotlyjs
-
-from results.errors import cannot_write
 from results.findings import Findings
-from results.report import batches, changes, curves, glossary, splits, theme
+from results.report import batches, changes, curves, frame, glossary, splits
 from results.report.answer import answer
-from results.report.panel import Absent, Panel, unbroken
+from results.report.panel import Absent, Panel
 from results.report.series import series_of
 from results.report.setup import setup
 from results.report.trust import trust
 from results.store import Store
 
-_HERE = Path(__file__).parent
-
 
 def write_page(findings: Findings, store: Store, path: str | os.PathLike[str]) -> None:
-    """Write the page beside `path`, then move it there: a reader sees the old page or the new one.
-
-    StoreError if it cannot be written.
-    """
-    target = Path(path)
-    page = render(findings, store)
-    temporary = target.with_name(f"{target.name}.tmp")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(page, encoding="utf-8")
-        temporary.replace(target)
-    except OSError as error:
-        with contextlib.suppress(OSError):  # half a page takes the room of something else
-            temporary.unlink(missing_ok=True)
-        raise cannot_write(str(target), error) from error
+    """Write the page whole, in place of an older one. StoreError if it cannot be written."""
+    frame.write(render(findings, store), path)
 
 
 def render(findings: Findings, store: Store) -> str:
     """Give the page as HTML."""
-    environment = Environment(
-        loader=FileSystemLoader(_HERE),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["unbroken"] = unbroken
-    panels = _panels(findings)
-    return environment.get_template("page.html.j2").render(
+    return frame.frame(
+        "page.html.j2",
+        _panels(findings),
         title=f"{findings.sweep.get('name', 'sweep')} · batchyard",
         sweep=findings.sweep.get("name", "sweep"),
         answer=answer(findings),
-        panels=panels,
         marks=curves.MARKS,
         series=series_of(findings),
-        dark=theme.DARK,
-        shapes=theme.SHAPES,
         metrics=glossary.EXPLAINED,
         trust=trust(findings, store),
         setup=setup(findings),
-        data=_embedded({name: p.specification() for name, p in panels.items() if isinstance(p, Panel)}),
-        colours=_embedded(theme.DARK),
-        plotly=Markup(get_plotlyjs()),
-        style=Markup((_HERE / "style.css").read_text(encoding="utf-8")),
-        script=Markup((_HERE / "page.js").read_text(encoding="utf-8")),
     )
 
 
@@ -88,10 +43,3 @@ def _panels(findings: Findings) -> dict[str, Panel | Absent]:
         batches.panel(findings),
     )
     return {panel.name: panel for panel in made}
-
-
-def _embedded(value: Mapping[str, Any]) -> Markup:
-    """Give JSON that can stand in a script element: it cannot close it."""
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    escaped = text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
-    return Markup(escaped.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"))

@@ -1,0 +1,70 @@
+"""What every page has: one HTML file that opens offline, with Plotly's script inside it once.
+
+Everything that comes from data is escaped: by the template in HTML, by `html.escape` in Plotly's texts,
+and in the embedded JSON by writing "<" as \\u003c. A content security policy in the page forbids it to
+load anything at all.
+"""
+
+import contextlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+from plotly.offline import get_plotlyjs
+
+from results.errors import cannot_write
+from results.report import theme
+from results.report.panel import Absent, Panel, unbroken
+
+_HERE = Path(__file__).parent
+
+
+def write(page: str, path: str | os.PathLike[str]) -> None:
+    """Write the page beside `path`, then move it there: a reader sees the old page or the new one.
+
+    StoreError if it cannot be written.
+    """
+    target = Path(path)
+    temporary = target.with_name(f"{target.name}.tmp")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_text(page, encoding="utf-8")
+        temporary.replace(target)
+    except OSError as error:
+        with contextlib.suppress(OSError):  # half a page takes the room of something else
+            temporary.unlink(missing_ok=True)
+        raise cannot_write(str(target), error) from error
+
+
+def frame(template: str, panels: Mapping[str, Panel | Absent], **values: Any) -> str:
+    """Give a page as HTML: a template that extends frame.html.j2, its panels and what else it names."""
+    environment = Environment(
+        loader=FileSystemLoader(_HERE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["unbroken"] = unbroken
+    return environment.get_template(template).render(
+        panels=panels,
+        dark=theme.DARK,
+        shapes=theme.SHAPES,
+        data=_embedded({name: p.specification() for name, p in panels.items() if isinstance(p, Panel)}),
+        colours=_embedded(theme.DARK),
+        plotly=Markup(get_plotlyjs()),
+        style=Markup((_HERE / "style.css").read_text(encoding="utf-8")),
+        script=Markup((_HERE / "page.js").read_text(encoding="utf-8")),
+        **values,
+    )
+
+
+def _embedded(value: Mapping[str, Any]) -> Markup:
+    """Give JSON that can stand in a script element: it cannot close it."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    escaped = text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+    return Markup(escaped.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"))
