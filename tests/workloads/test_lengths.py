@@ -3,12 +3,14 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workloads import lengths
 from workloads.errors import WorkloadError
 from workloads.lengths import LONGEST_TOKENS, LengthLaw
+
+examples = settings(deadline=None)  # a shared machine has pauses
 
 LAWS = {
     "fixed": lengths.fixed(tokens=17),
@@ -43,6 +45,7 @@ def law_strategy() -> st.SearchStrategy[LengthLaw]:
     )
 
 
+@examples
 @given(law=law_strategy(), seed=st.integers(0, 2**32), count=st.integers(0, 200))
 def test_lengths_are_whole_positive_and_within_the_law(law: LengthLaw, seed: int, count: int) -> None:
     drawn = law.draw(np.random.default_rng(seed), count)
@@ -52,6 +55,7 @@ def test_lengths_are_whole_positive_and_within_the_law(law: LengthLaw, seed: int
     assert all(1 <= n <= law.maximum for n in drawn)
 
 
+@examples
 @given(law=law_strategy(), n=st.integers(1, 64))
 def test_the_longest_of_more_draws_is_expected_no_shorter_and_never_above_the_top(
     law: LengthLaw, n: int
@@ -63,6 +67,7 @@ def test_the_longest_of_more_draws_is_expected_no_shorter_and_never_above_the_to
     assert more <= law.maximum + slack
 
 
+@examples
 @given(law=law_strategy(), seed=st.integers(0, 2**32))
 def test_more_draws_continue_the_same_list(law: LengthLaw, seed: int) -> None:
     few = law.draw(np.random.default_rng(seed), 10)
@@ -114,6 +119,7 @@ def test_the_lognormal_keeps_its_median_and_piles_up_at_its_bounds() -> None:
     assert (drawn == 600).mean() == pytest.approx((expected == 600).mean(), abs=0.004)
 
 
+@examples
 @given(
     bounds=st.tuples(st.integers(1, 3000), st.integers(1, 3000)).map(sorted),
     skews=st.tuples(st.floats(0, 1), st.floats(0, 1)).map(sorted),
