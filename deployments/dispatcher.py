@@ -12,13 +12,13 @@ out of memory to its place, the count of skips, and the end of arrivals.
 import math
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from strategies.strategy import EngineView, Launch, Reject, Strategy, Trigger, Wait, Waiting
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
+class Batch(NamedTuple):
     """Requests to launch together, in the order in which the strategy named them."""
 
     batch_id: int  # from 0, in order of launch
@@ -118,9 +118,13 @@ class Dispatcher:
                 decided.append(self._launch(answer, now_s))
             else:
                 decided.extend(self._reject(answer))
-        if not self._waiting:
+        if not (self._waiting and self._has_room()):  # an arrival or a completion comes first
             self._promised, self.wake_s = False, math.inf
         return decided
+
+    def settled(self, now_s: float) -> bool:
+        """Whether the strategy was asked, and waits: a driver that finds it is not has to `poll`."""
+        return not self._waiting or self._wait_holds(now_s)
 
     def finish(self, request_id: str, batch_id: int, now_s: float) -> bool:
         """One request of a running batch ended, in any way; True if this ended its batch."""
@@ -163,13 +167,7 @@ class Dispatcher:
         return abandoned
 
     def _view(self) -> EngineView:
-        return EngineView(
-            running=self.running,
-            idle_since_s=self._idle_since_s,
-            joinable=self._joinable,
-            closed=self.closed,
-            cap=self.cap,
-        )
+        return EngineView(self.running, self._idle_since_s, self._joinable, self.closed, self.cap)
 
     def _has_room(self) -> bool:
         """A joining batch that did not fit would come back unchanged, for ever, unless what is in the
@@ -237,7 +235,7 @@ class Dispatcher:
         for position, request in enumerate(self._waiting):
             if self._place[request.request_id] > youngest:
                 break
-            self._waiting[position] = replace(request, skips=request.skips + 1)
+            self._waiting[position] = request._replace(skips=request.skips + 1)
 
     def _put_back(self, requests: tuple[Waiting, ...]) -> None:
         """Merge by order of arrival; what was taken from the front goes back to the front."""

@@ -240,6 +240,22 @@ def test_joining_keeps_to_the_cap_from_running_out_of_memory_until_it_has_recove
     assert launched(dispatcher, 1.0) == ["ijklmn"]
 
 
+def test_a_full_engine_is_looked_at_again_when_something_ends_not_when_a_past_wait_ends():
+    dispatcher = filled(Dynamic(max_batch_size=4, max_wait_ms=500), "abcd", cap=4, joinable=True)
+    (batch,) = dispatcher.poll(0.0)
+    dispatcher.out_of_memory(batch.batch_id, 0.0)
+    finish_all(dispatcher, dispatcher.poll(0.0)[0], 0.0)
+    finish_all(dispatcher, dispatcher.poll(0.0)[0], 0.0)
+    assert (dispatcher.cap, dispatcher.idle) == (2, True)
+    dispatcher.arrive(request("e", 1.0), 1.0)
+    assert launched(dispatcher, 1.0) == []
+    assert dispatcher.wake_s == 1.5
+    for name in "fg":
+        dispatcher.arrive(request(name, 1.2), 1.2)
+    assert launched(dispatcher, 1.2) == ["ef"]
+    assert dispatcher.wake_s == math.inf
+
+
 def test_batches_that_come_back_out_of_turn_find_their_place():
     strategy = Scripted(Launch((2, 0), "join"), Launch(1, "join"), Launch(1, "join"))
     dispatcher = filled(strategy, "abcde", cap=8, joinable=True)
