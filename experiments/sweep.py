@@ -18,6 +18,7 @@ from deployments.local_ray import local_ray
 from experiments.cells import Cell, blocks, cells
 from experiments.config import SweepConfig
 from experiments.errors import ConfigError
+from experiments.explain.over_sweep import with_guides
 from experiments.preflight import check
 from experiments.progress import SweepProgress
 from experiments.provenance import provenance
@@ -94,7 +95,7 @@ def run_sweep(config: SweepConfig, root: str, say: Say) -> Outcome:
 def draw(store: Store) -> str:
     """Write the page of a sweep into its folder; its path."""
     path = f"{store.root}/{PAGE}"
-    write_page(find(store), store, path)
+    write_page(with_guides(find(store)), store, path)
     return path
 
 

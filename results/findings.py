@@ -129,6 +129,20 @@ class Sentence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Guide:
+    """What theory says of one setting on one backend, to be drawn thin over what was measured.
+
+    `lines`: points (arrival rate, value) by metric name, as in `TrialSummary`. Made by whoever knows the theory.
+    """
+
+    backend: str
+    setting: str
+    capacity: float  # requests/s
+    basis: str  # the step times that it rests on, in words
+    lines: Mapping[str, tuple[tuple[float, float], ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
     """Everything that a page about one sweep says."""
 
@@ -143,3 +157,4 @@ class Findings:
     ]  # "backend / setting" → (not overloaded, overloaded)
     failures: tuple[Failure, ...]
     planned_cells: int
+    guides: tuple[Guide, ...] = ()  # theory, not measured

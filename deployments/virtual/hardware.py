@@ -42,9 +42,9 @@ class Hardware:
         """
         room_bytes = memory_share * self.memory_bytes - shape.weight_bytes
         if room_bytes < shape.kv_bytes_per_token:
-            have = f"{memory_share:g} of its {self.memory_bytes / 1e9:g} GB"
-            need = f"its weights take {shape.weight_bytes / 1e9:.1f} GB"
-            raise ModelError(f"{shape.name} does not fit {self.title}: {need}, there are {have}")
+            memory = f"{memory_share * self.memory_bytes / 1e9:.3g} GB of memory"
+            need = f"its weights take {shape.weight_bytes / 1e9:.3g} GB"
+            raise ModelError(f"{shape.name} does not fit {self.title}: {need}, and there are {memory} for it")
         return int(room_bytes // shape.kv_bytes_per_token)
 
 

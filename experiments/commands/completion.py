@@ -37,6 +37,13 @@ def sweeps(incomplete: str) -> list[str]:
     return sorted({*_matching(found, incomplete), *by_name})
 
 
+def gpus(incomplete: str) -> list[str]:
+    """The GPUs that theory knows."""
+    from deployments.virtual.hardware import HARDWARE
+
+    return _matching(HARDWARE, incomplete.lower())
+
+
 def _below(folders: Iterable[str], incomplete: str) -> list[str]:
     """The configs that come with batchyard, also while the way to them is being typed."""
     return [

@@ -21,6 +21,7 @@ def report(
 ) -> None:
     """Draw the page of a sweep again, from the rows in its folder; also while it runs."""
     with one_line_errors():
+        from experiments.explain.over_sweep import with_guides
         from experiments.final_findings import emit_findings, show_findings
         from results.read import open_sweep
         from results.report.page import write_page
@@ -33,7 +34,7 @@ def report(
         path = output or folder / "report.html"
         if path.is_dir():
             path = path / "report.html"
-        write_page(findings, store, path)
+        write_page(with_guides(findings), store, path)
         for problem in store.problems:
             tell(f"warning: {problem}")
         if as_json:

@@ -12,8 +12,8 @@ from html import escape
 
 import plotly.graph_objects as go
 
-from results.findings import CellSummary, Findings
-from results.report import glossary, headlines, numbers, theme
+from results.findings import CellSummary, Findings, Guide
+from results.report import glossary, headlines, numbers, theme, theory
 from results.report.glossary import Metric
 from results.report.panel import SEPARATOR, Absent, Chart, Choice, Control, Panel, Table, View
 from results.report.series import Series, rates_of, series_of
@@ -37,9 +37,9 @@ def throughput(findings: Findings) -> Panel | Absent:
         return Absent(name="throughput", heading=heading, reason="No trial has finished yet.")
     return Panel(
         name="throughput",
-        controls=(_metric_control(metrics),),
+        controls=(metric_control(metrics),),
         views={
-            metric.key: View(heading=heading, charts=(_against_rate(series, metric, ""),))
+            metric.key: View(heading=heading, charts=(_against_rate(series, metric, "", findings.guides),))
             for metric in metrics
         },
         table=_table(series, [metric.key for metric in metrics]),
@@ -61,7 +61,8 @@ def latency(findings: Findings) -> Panel | Absent:
 
     views = {
         f"{metric.key}{SEPARATOR}{statistic}": View(
-            heading=heading(metric, statistic), charts=(_against_rate(series, metric, statistic),)
+            heading=heading(metric, statistic),
+            charts=(_against_rate(series, metric, statistic, findings.guides),),
         )
         for metric in choices
         for statistic in glossary.PERCENTILES
@@ -69,7 +70,7 @@ def latency(findings: Findings) -> Panel | Absent:
     names = [metric.of(statistic) for metric in choices for statistic in ("p50", "p99")]
     return Panel(
         name="latency",
-        controls=(_metric_control(choices), _percentile_control()),
+        controls=(metric_control(choices), _percentile_control()),
         views=views,
         table=_table(series, names),
     )
@@ -93,7 +94,7 @@ def tradeoff(findings: Findings) -> Panel | Absent:
     names = [headlines.THROUGHPUT, *(m.of(s) for m in choices for s in ("p50", "p99"))]
     return Panel(
         name="tradeoff",
-        controls=(_metric_control(choices), _percentile_control()),
+        controls=(metric_control(choices), _percentile_control()),
         views=views,
         table=_table(series, names),
         notes=(
@@ -156,9 +157,9 @@ def log_axis(title: str, values: Sequence[float], text: Callable[[float], str]) 
     )
 
 
-def _against_rate(series: Sequence[Series], metric: Metric, statistic: str) -> Chart:
+def _against_rate(series: Sequence[Series], metric: Metric, statistic: str, guides: Sequence[Guide]) -> Chart:
     name = metric.of(statistic) if statistic else metric.key
-    traces = []
+    traces = theory.lines(series, guides, metric, name)
     if metric.unit == "req/s":
         rates = rates_of(series)
         traces.append(
@@ -262,7 +263,8 @@ def _latencies(series: Sequence[Series]) -> list[Metric]:
     return [m for m in glossary.METRICS if m.has_percentiles and _measured(series, m, "p50")]
 
 
-def _metric_control(metrics: Sequence[Metric]) -> Control:
+def metric_control(metrics: Sequence[Metric]) -> Control:
+    """Give the list of metrics to choose from, each with its formula."""
     return Control(
         name="metric",
         choices=tuple(

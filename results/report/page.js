@@ -35,7 +35,10 @@
         const chart = view.charts[Number(element.dataset.chart)];
         element.setAttribute("aria-label", chart.summary);
         const spec = coloured({ data: chart.data, layout: chart.layout });
-        for (const trace of spec.data) trace.visible = !hidden.has(trace.meta?.series);
+        for (const trace of spec.data) {
+          const off = hidden.has(trace.meta?.series) || (trace.meta?.theory && hidden.has("theory"));
+          trace.visible = !off;
+        }
         if (printing) spec.layout.width = PRINT_WIDTH_PX;
         return Plotly.react(element, spec.data, spec.layout, {
           responsive: true,

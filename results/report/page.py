@@ -3,7 +3,7 @@
 import os
 
 from results.findings import Findings
-from results.report import batches, changes, curves, frame, glossary, splits
+from results.report import batches, changes, curves, frame, glossary, splits, theory
 from results.report.answer import answer
 from results.report.panel import Absent, Panel
 from results.report.series import series_of
@@ -26,6 +26,8 @@ def render(findings: Findings, store: Store) -> str:
         sweep=findings.sweep.get("name", "sweep"),
         answer=answer(findings),
         marks=curves.MARKS,
+        guided=bool(findings.guides),
+        guide_note=theory.NOTE,
         series=series_of(findings),
         metrics=glossary.EXPLAINED,
         trust=trust(findings, store),

@@ -25,8 +25,8 @@ def test_a_model_that_does_not_fit_is_one_line():
     with pytest.raises(ModelError) as refused:
         HARDWARE["rtx-4090"].kv_tokens(thirteen)
     assert str(refused.value) == (
-        "meta-llama/Llama-2-13b-hf does not fit NVIDIA GeForce RTX 4090 24 GB (PCIe): its weights take 26.0 GB, "
-        "there are 0.9 of its 24 GB"
+        "meta-llama/Llama-2-13b-hf does not fit NVIDIA GeForce RTX 4090 24 GB (PCIe): its weights take 26 GB, "
+        "and there are 21.6 GB of memory for it"
     )
 
 

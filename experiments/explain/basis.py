@@ -1,0 +1,132 @@
+"""On what step times theory rests, by backend: data sheets, a sweep that timed them, or the simulated engine.
+
+In this order: hardware that is named; the engine arguments of `simulated`, which are exact; the `measured` step
+times of a sweep; else the defaults of the simulated engine, which are no more than a plausible GPU.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from deployments.backends.engine_args import SimulatedArgs
+from deployments.models import ModelSpec
+from deployments.virtual.hardware import HARDWARE, Hardware, spelt
+from deployments.virtual.model_shape import ModelShape, model_shape
+from deployments.virtual.step_model import Linear, StepModel
+from experiments.capacity import from_record
+from experiments.complaints import unknown_name
+from experiments.config import SweepConfig
+from experiments.errors import ConfigError
+from experiments.grid import Setting
+from results.report import numbers
+
+SIMULATED = "simulated"
+WHOLE_MEMORY = 1.0  # of an engine that reserves none: what the weights leave is the cache's
+MEMORY_SHARE = {  # the engine argument that says how much of a GPU the engine takes
+    "vllm": "gpu_memory_utilization",
+    "huggingface-continuous": "gpu_free_memory_share",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Basis:
+    """The step times of one backend, and what they are in words."""
+
+    model: StepModel
+    kind: str  # data sheet, measured, config, default
+    text: str
+    hardware: Hardware | None = None
+    shape: ModelShape | None = None
+
+    def kv_tokens(self, setting: Setting) -> int | None:
+        """What the KV cache holds, None where the memory is not known. ModelError if the model does not fit."""
+        if self.hardware is None or self.shape is None:
+            return None
+        share = setting.engine.get(MEMORY_SHARE.get(setting.backend, ""), WHOLE_MEMORY)
+        return self.hardware.kv_tokens(self.shape, share)
+
+
+def bases(
+    config: SweepConfig, *, hardware: str | None = None, sweep: Mapping[str, Any] | None = None
+) -> dict[str, Basis]:
+    """A basis for each backend of the config. `sweep`: a sweep.json with what it measured.
+
+    ConfigError for hardware that is not known, or with it for a config without a model; ModelError for a
+    model whose shape is not known.
+    """
+    backends = dict.fromkeys(setting.backend for setting in config.settings)
+    if hardware is not None:
+        basis = _data_sheet(config, named(hardware))
+        return dict.fromkeys(backends, basis)
+    timed = measured(sweep) if sweep is not None else {}
+    name = (sweep or {}).get("name", "a sweep")
+    found = {}
+    for backend in backends:
+        if backend == SIMULATED:
+            found[backend] = _of_config(config)
+        elif backend in timed:
+            text = f"measured by the sweep {name}: {in_words(timed[backend])}"
+            found[backend] = Basis(model=timed[backend], kind="measured", text=text)
+        else:
+            text = f"no measurement, the simulated engine's defaults: {in_words(Linear())}"
+            found[backend] = Basis(model=Linear(), kind="default", text=text)
+    return found
+
+
+def named(hardware: str) -> Hardware:
+    """A GPU as a person writes it. ConfigError, with the nearest, if there is none of that name."""
+    key = spelt(hardware)
+    if key not in HARDWARE:
+        raise ConfigError(f"--hardware {unknown_name(key, HARDWARE)}")
+    return HARDWARE[key]
+
+
+def measured(sweep: Mapping[str, Any]) -> dict[str, Linear]:
+    """The step times in a sweep.json, by backend; what is not there or damaged is left out."""
+    found = {}
+    records = sweep.get("measured")
+    for backend, record in records.items() if isinstance(records, Mapping) else ():
+        try:
+            model = from_record(record["step_times"])
+        except (KeyError, TypeError, ValueError):
+            continue  # the key of the warm lane is text, and stands beside them
+        if model.step_s(1) > 0:
+            found[backend] = model
+    return found
+
+
+def in_words(model: Linear) -> str:
+    """The costs of a linear model: 22 + 0.35·B ms a step, 60 µs a prompt token."""
+    fixed, each = numbers.number(1e3 * model.fixed_s), numbers.number(1e3 * model.per_sequence_s)
+    return (
+        f"{fixed} + {each}·B ms a step, {numbers.number(1e6 * model.per_prefill_token_s)} µs a prompt token"
+    )
+
+
+def _data_sheet(config: SweepConfig, hardware: Hardware) -> Basis:
+    spec = config.model_spec
+    if spec is None:
+        raise config.error(
+            ("model",), "is missing, and --hardware needs one: its weights are what a step reads"
+        )
+    shape = model_shape(spec)
+    hardware.kv_tokens(shape, WHOLE_MEMORY)  # refuses a model that does not fit at all
+    text = (
+        f"roofline of {hardware.title}: {hardware.bandwidth_bytes_per_s / 1e9:,.0f} GB/s, "
+        f"{hardware.flop_per_s / 1e12:.0f} TFLOP/s; {_weights(spec, shape)}"
+    )
+    model = hardware.roofline(shape)
+    return Basis(model=model, kind="data sheet", text=text, hardware=hardware, shape=shape)
+
+
+def _weights(spec: ModelSpec, shape: ModelShape) -> str:
+    weights = f"{shape.weight_bytes / 1e9:.3g} GB of weights in {shape.dtype}"
+    return f"{weights}, {shape.kv_bytes_per_token:,} bytes of KV cache a token"
+
+
+def _of_config(config: SweepConfig) -> Basis:
+    given = dict(config.backends.get(SIMULATED, {}))
+    model = SimulatedArgs.model_validate(given).step_model
+    if model.step_s(1) <= 0:
+        raise config.error(("backends", SIMULATED), "must let a step take time for theory to say anything")
+    return Basis(model=model, kind="config", text=f"the simulated engine of the config: {in_words(model)}")

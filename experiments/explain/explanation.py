@@ -1,0 +1,242 @@
+"""What theory says of one config: every setting at every rate, as values for a table, a page or a script."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from experiments.capacity import resolve_rates
+from experiments.config import SweepConfig
+from experiments.explain.basis import Basis
+from experiments.grid import Setting
+from experiments.theory import (
+    Work,
+    batch_at,
+    fill_wait_s,
+    ideal_tokens_per_s,
+    idle_batch,
+    iteration_capacity,
+    kv_batch,
+    lockstep_batch_s,
+    lockstep_capacity,
+    lockstep_efficiency,
+    mm1_wait_s,
+)
+
+SHOWN_UP_TO = 32  # batch sizes are shown at least so far, to see where the curves go
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One batch size on one backend, every sequence with the mean context of a decode step."""
+
+    batch: int
+    step_s: float
+    tokens_per_s: float  # decoding only
+    gain: float  # tokens/s in those of a batch of one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One setting at one rate. None: does not apply, or (waits) there is none because the queue grows."""
+
+    rate: float
+    utilisation: float
+    tokens_per_s: float
+    wait_s: float | None  # M/M/1, a rough guide
+    fill_wait_s: float | None  # naive
+    idle_batch: float | None  # dynamic on an engine that is always free
+    batch: int  # taken together when busy: of dynamic the batch, of continuous the requests in flight
+
+
+@dataclass(frozen=True)
+class Theory:
+    """One setting on the step times of its backend."""
+
+    setting: Setting
+    work: Work
+    basis: Basis
+
+    @cached_property
+    def kv_tokens(self) -> int | None:
+        """What the KV cache holds; None where the memory is not known."""
+        return self.basis.kv_tokens(self.setting)
+
+    @cached_property
+    def kv_limit(self) -> int | None:
+        """The most requests that the cache holds: of a padded batch all at their most, in slots on average."""
+        if self.kv_tokens is None:
+            return None
+        each = self.work.most_tokens if self.setting.lockstep_bound else self.work.held_tokens
+        return kv_batch(self.kv_tokens, each)
+
+    @property
+    def cap(self) -> int:
+        """The largest batch: the setting's, unless the cache holds fewer."""
+        cap = self.setting.max_batch_size
+        return cap if self.kv_limit is None else max(1, min(cap, self.kv_limit))
+
+    def capacity_of(self, batch: int) -> float:
+        """μ if never more than `batch` were taken together."""
+        formula = lockstep_capacity if self.setting.lockstep_bound else iteration_capacity
+        return formula(self.work, self.basis.model, batch)
+
+    @cached_property
+    def capacity(self) -> float:
+        """μ, in requests/s."""
+        return self.capacity_of(self.cap)
+
+    @property
+    def tokens_per_s(self) -> float:
+        """μ·E[o]."""
+        return self.capacity * self.work.outputs.mean()
+
+    def batch_at(self, rate: float) -> int:
+        """Taken together when busy: naive its N, the others what arrives while as many are served."""
+        if self.setting.strategy == "naive":
+            return self.cap
+        return batch_at(rate, self.cap, self.capacity_of)
+
+    def at(self, rate: float) -> Point:
+        """Everything at one rate."""
+        knobs, wait_s = self.setting.knobs, mm1_wait_s(rate, self.capacity)
+        gathers_s = knobs.get("max_wait_ms")
+        return Point(
+            rate=rate,
+            utilisation=rate / self.capacity,
+            tokens_per_s=ideal_tokens_per_s(rate, self.capacity, self.work.outputs.mean()),
+            wait_s=wait_s if math.isfinite(wait_s) else None,
+            fill_wait_s=fill_wait_s(self.cap, rate) if self.setting.strategy == "naive" else None,
+            idle_batch=None if gathers_s is None else idle_batch(rate, gathers_s / 1e3, self.cap),
+            batch=self.batch_at(rate),
+        )
+
+    def service_s(self, batch: int) -> tuple[float, float]:
+        """Until the first token and until the last of a mean request, in a batch of so many; no wait."""
+        model, output = self.basis.model, self.work.outputs.mean()
+        step_s = model.step_s(batch, batch * self.work.context_tokens)
+        if self.setting.lockstep_bound:
+            rest_s = (self.work.outputs.mean_of_maximum(batch) - 1) * step_s
+            first_s = max(step_s, lockstep_batch_s(self.work, model, batch) - rest_s)
+        else:
+            prompt = self.work.prompts.mean()
+            first_s = model.step_s(batch, prefill_tokens=prompt, prefill_squares=prompt**2)
+        return first_s, first_s + (output - 1) * step_s
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A config, its step times and its settings; `automatic` rates were derived from those step times."""
+
+    name: str
+    work: Work
+    bases: Mapping[str, Basis]
+    theories: tuple[Theory, ...]
+    rates: tuple[float, ...]
+    automatic: bool
+
+    @property
+    def batches(self) -> tuple[int, ...]:
+        """Powers of two up to the largest batch of the config, and at least to 32; and that batch itself."""
+        caps = {theory.setting.max_batch_size for theory in self.theories}
+        top = max(SHOWN_UP_TO, *caps)
+        return tuple(sorted({2**power for power in range(top.bit_length()) if 2**power <= top} | caps))
+
+    @property
+    def backends_by_basis(self) -> dict[str, list[str]]:
+        """The backends that have their step times from one basis, by what it is in words."""
+        found: dict[str, list[str]] = {}
+        for backend, basis in self.bases.items():
+            found.setdefault(basis.text, []).append(backend)
+        return found
+
+    def steps(self, backend: str) -> tuple[Step, ...]:
+        """The step times of a backend by batch size."""
+        model, context = self.bases[backend].model, self.work.context_tokens
+        alone = 1 / model.step_s(1, context)
+        times = [(batch, model.step_s(batch, batch * context)) for batch in self.batches]
+        return tuple(
+            Step(batch=batch, step_s=step_s, tokens_per_s=batch / step_s, gain=batch / step_s / alone)
+            for batch, step_s in times
+        )
+
+    def efficiency(self, batch: int) -> float:
+        """Of a lockstep batch, by the output lengths of the workload."""
+        return lockstep_efficiency(self.work.outputs, batch)
+
+
+def explain(config: SweepConfig, bases: Mapping[str, Basis], rates: Sequence[float] = ()) -> Explanation:
+    """Everything that theory says. `rates`: those of a sweep that has begun, else the config's or automatic ones.
+
+    ModelError if a model does not fit the memory of the hardware that the step times rest on.
+    """
+    work = Work.of(config.workload)
+    models = {backend: basis.model for backend, basis in bases.items()}
+    known = tuple(rates) or resolve_rates(config, models).rates
+    theories = tuple(Theory(setting, work, bases[setting.backend]) for setting in config.settings)
+    for theory in theories:
+        _ = theory.kv_tokens  # a model that does not fit is told before anything is shown
+    automatic = config.arrival_rate is None and not rates
+    return Explanation(config.name, work, bases, theories, known, automatic)
+
+
+def to_dict(explanation: Explanation) -> dict[str, Any]:
+    """Plain JSON values; null where something does not apply, or where a queue grows without end."""
+    work = explanation.work
+    return {
+        "name": explanation.name,
+        "rates": list(explanation.rates),
+        "rates_are_automatic": explanation.automatic,
+        "workload": {
+            "prompt_tokens_mean": work.prompts.mean(),
+            "output_tokens_mean": work.outputs.mean(),
+            "context_tokens_mean": work.context_tokens,
+            "held_tokens_mean": work.held_tokens,
+            "most_tokens": work.most_tokens,
+        },
+        "backends": {
+            backend: {
+                "kind": basis.kind,
+                "step_times": basis.text,
+                "steps": [
+                    {
+                        "batch": step.batch,
+                        "step_s": step.step_s,
+                        "tokens_per_s": step.tokens_per_s,
+                        "gain": step.gain,
+                    }
+                    for step in explanation.steps(backend)
+                ],
+            }
+            for backend, basis in explanation.bases.items()
+        },
+        "lockstep_efficiency": {str(batch): explanation.efficiency(batch) for batch in explanation.batches},
+        "settings": [_setting(theory, explanation.rates) for theory in explanation.theories],
+    }
+
+
+def _setting(theory: Theory, rates: Sequence[float]) -> dict[str, Any]:
+    points = [theory.at(rate) for rate in rates]
+    return {
+        "backend": theory.setting.backend,
+        "strategy": theory.setting.strategy,
+        "setting": theory.setting.label,
+        "capacity_requests_per_s": theory.capacity,
+        "capacity_tokens_per_s": theory.tokens_per_s,
+        "cap": theory.cap,
+        "kv_tokens": theory.kv_tokens,
+        "kv_limit": theory.kv_limit,
+        "rates": [
+            {
+                "rate": point.rate,
+                "utilisation": point.utilisation,
+                "tokens_per_s": point.tokens_per_s,
+                "mm1_wait_s": point.wait_s,
+                "fill_wait_s": point.fill_wait_s,
+                "idle_batch": point.idle_batch,
+                "batch": point.batch,
+            }
+            for point in points
+        ],
+    }
