@@ -39,6 +39,7 @@ def test_help_imports_nothing_that_it_does_not_need():
         ("ls", "--results", "results"),
         ("schema",),
         ("schema", "--rows"),
+        ("explain", "experiments/configs/local.yaml", "--hardware", "h200"),
     ],
 )
 def test_looking_imports_no_engine(arguments: tuple[str, ...]):
@@ -46,7 +47,7 @@ def test_looking_imports_no_engine(arguments: tuple[str, ...]):
 
 
 def test_all_commands_are_there():
-    assert COMMANDS == ["sweep", "resume", "ls", "status", "report", "export", "schema"]
+    assert COMMANDS == ["sweep", "resume", "explain", "ls", "status", "report", "export", "schema"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
