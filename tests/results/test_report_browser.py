@@ -8,48 +8,26 @@ from typing import Any
 
 import pytest
 
-from results.findings import Findings
+from results.findings import Findings, Guide
 from results.report import theme
 from results.report.page import write_page
 from results.report.series import series_of
 from results.store import Store
 from results.summary import find
 
-webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium")
-from selenium.common.exceptions import WebDriverException
-from selenium.webdriver.chrome.service import Service
+pytest.importorskip("selenium", reason="needs selenium")
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
-pytestmark = pytest.mark.browser
+from tests.chromium import DEADLINE_S, OVERLAPS, chromium, overflow_px, show, until
 
-CHROMIUM, DRIVER = Path("/usr/bin/chromium"), Path("/usr/bin/chromedriver")
-DEADLINE_S = 60
-SWITCHES = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-dev-shm-usage",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
+pytestmark = pytest.mark.browser
 
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    if not (CHROMIUM.exists() and DRIVER.exists()):
-        pytest.skip("needs Debian's chromium and chromium-driver")
-    options = webdriver.ChromeOptions()
-    options.binary_location = str(CHROMIUM)
-    for switch in (*SWITCHES, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(switch)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(str(DRIVER)))
-    yield driver
-    driver.quit()
+    with chromium(tmp_path_factory.mktemp("profile")) as driver:
+        yield driver
 
 
 @pytest.fixture(scope="module")
@@ -62,27 +40,6 @@ def page(findings: Findings, made_store: Store, tmp_path_factory: pytest.TempPat
     path = tmp_path_factory.mktemp("page") / "report.html"
     write_page(findings, made_store, path)
     return path
-
-
-def show(browser: Any, path: Path, width_px: int = 1400, scheme: str = "light") -> None:
-    """Open a page and wait until it has drawn all its figures."""
-    browser.set_window_size(width_px, 1000)
-    browser.execute_cdp_cmd(
-        "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
-    )
-    browser.get(path.as_uri())
-    WebDriverWait(browser, DEADLINE_S).until(
-        lambda driver: driver.execute_script("return document.documentElement.dataset.drawn") == "yes"
-    )
-
-
-def until(browser: Any, script: str, expected: Any) -> None:
-    """Wait until a script answers `expected`; fails with what it answered last."""
-    try:
-        WebDriverWait(browser, DEADLINE_S).until(lambda driver: driver.execute_script(script) == expected)
-    except WebDriverException:
-        assert browser.execute_script(script) == expected
-        raise
 
 
 def test_it_opens_without_errors_or_requests(browser: Any, page: Path) -> None:
@@ -165,6 +122,35 @@ def test_a_key_of_the_legend_hides_its_series_in_all_figures(browser: Any, page:
     assert {key.get_attribute("aria-pressed") for key in pressed} == {"false"}
 
 
+def test_theory_is_drawn_over_what_was_measured_and_switched_off(
+    browser: Any, findings: Findings, made_store: Store, tmp_path: Path
+) -> None:
+    lines = {
+        "throughput_tokens_per_s": ((1.0, 14.0), (30.0, 280.0)),
+        "ttft_s_p50": ((1.0, 0.02), (20.0, 3.0)),
+    }
+    guides = tuple(
+        Guide(backend=one.backend, setting=one.setting, capacity=20.0, basis="made up", lines=lines)
+        for one in series_of(findings)
+    )
+    write_page(replace(findings, guides=guides), made_store, tmp_path / "guided.html")
+    show(browser, tmp_path / "guided.html")
+    shown = (
+        "return [...document.querySelectorAll('[data-chart]')].flatMap(e => e.data)"
+        ".filter(t => t.meta?.theory).map(t => t.visible)"
+    )
+    on = [True] * 3 * len(guides)  # throughput with its drop at the capacity, and TTFT
+    assert browser.execute_script(shown) == on
+    browser.find_element(By.CSS_SELECTOR, '#curves button[data-series="theory"]').click()
+    until(browser, shown, [not one for one in on])
+    browser.find_element(By.CSS_SELECTOR, '#curves button[data-series="theory"]').click()
+    until(browser, shown, on)
+    browser.find_element(By.CSS_SELECTOR, '#curves button[data-series="vllm / naive · 8"]').click()
+    until(browser, f"{shown}.filter(visible => !visible).length", 3)
+    assert overflow_px(browser) <= 0
+    assert browser.execute_script(OVERLAPS) == []
+
+
 def test_dark_swaps_the_colours_of_page_and_figures(browser: Any, page: Path) -> None:
     colour = "return document.querySelector('#latency [data-chart]').data[0].line.color"
     ground = "return getComputedStyle(document.body).backgroundColor"
@@ -179,21 +165,8 @@ def test_dark_swaps_the_colours_of_page_and_figures(browser: Any, page: Path) ->
 @pytest.mark.parametrize("width_px", [800, 1400])
 def test_nothing_overflows_and_no_labels_of_an_axis_overlap(browser: Any, page: Path, width_px: int) -> None:
     show(browser, page, width_px)
-    root = "document.documentElement"
-    assert browser.execute_script(f"return {root}.scrollWidth - {root}.clientWidth") <= 0
-    overlaps = browser.execute_script(
-        """
-        const meet = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
-        return [...document.querySelectorAll('[data-chart]')].flatMap(chart => {
-          const labels = [...chart.querySelectorAll('.xtick text, .ytick text, .xtitle, .ytitle, .legendtext')];
-          const boxes = labels.map(label => label.getBoundingClientRect());
-          return labels.flatMap((label, i) => labels.slice(i + 1)
-            .filter((other, j) => meet(boxes[i], boxes[i + 1 + j]))
-            .map(other => label.textContent + ' / ' + other.textContent));
-        });
-        """
-    )
-    assert overlaps == []
+    assert overflow_px(browser) <= 0
+    assert browser.execute_script(OVERLAPS) == []
 
 
 def test_the_data_of_a_figure_and_the_list_of_trials_open(
