@@ -112,6 +112,18 @@ class Theory:
             batch=self.batch_at(rate),
         )
 
+    def service_at(self, rate: float) -> tuple[float, float]:
+        """`service_s` in the batch that the rate makes, between two sizes in proportion: a smooth line."""
+        batch = self.batch_at(rate)
+        above = self.service_s(batch)
+        if batch == 1 or self.setting.strategy == "naive":
+            return above
+        low, high = self.capacity_of(batch - 1), self.capacity_of(batch)
+        share = min(1.0, (rate - low) / (high - low)) if high > low else 1.0
+        below = self.service_s(batch - 1)
+        first_s, last_s = (b + share * (a - b) for a, b in zip(above, below, strict=True))
+        return first_s, last_s
+
     def service_s(self, batch: int) -> tuple[float, float]:
         """Until the first token and until the last of a mean request, in a batch of so many; no wait."""
         model, output = self.basis.model, self.work.outputs.mean()

@@ -71,7 +71,7 @@ def _latencies(theory: Theory, rates: Sequence[float]) -> Iterator[tuple[str, li
     end = NEARLY * theory.capacity
     stable = [rate for rate in _with_knee(rates, end) if rate <= end]
     gathered = {rate: gather_s(theory, rate) for rate in stable}
-    served = {rate: theory.service_s(theory.batch_at(rate)) for rate in stable}
+    served = {rate: theory.service_at(rate) for rate in stable}
     for statistic in ("mean", *PERCENTILES):
         waits = {rate: gathered[rate] + _queued_s(theory, rate, statistic) for rate in stable}
         yield f"queue_wait_s_{statistic}", [(rate, waits[rate]) for rate in stable]

@@ -36,7 +36,6 @@ def render(explanation: Explanation) -> str:
             for text, backends in explanation.backends_by_basis.items()
         ],
         series=series,
-        guided=False,
     )
 
 

@@ -107,3 +107,12 @@ def test_gathering_takes_naive_long_and_dynamic_no_longer_than_its_wait(explaine
     assert 0.49 < gather_s(by_label(explained, "dynamic · 4 · 500 ms"), 0.1) <= 0.5
     assert gather_s(by_label(explained, "dynamic · 4 · 500 ms"), 1e6) == 0.0
     assert gather_s(by_label(explained, "continuous · 4"), 0.1) == 0.0
+
+
+def test_service_changes_smoothly_with_the_rate(explained):
+    dynamic = by_label(explained, "dynamic · 4 · 50 ms")
+    for batch in (1, 2, 3):
+        rate = dynamic.capacity_of(batch)
+        assert dynamic.service_at(rate) == pytest.approx(dynamic.service_s(batch))
+        assert dynamic.service_at(rate * 1.0001) == pytest.approx(dynamic.service_s(batch), rel=1e-3)
+    assert dynamic.service_at(10 * dynamic.capacity) == dynamic.service_s(4)
