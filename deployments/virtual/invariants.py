@@ -1,0 +1,46 @@
+"""What must hold of every run in virtual time; cheap enough to be checked in each."""
+
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from deployments.virtual.outcomes import FINISHED, UNFINISHED
+from deployments.virtual.run import Run
+
+Floats = npt.NDArray[np.float64]
+
+
+def check_columns(run: Run) -> None:
+    """No stamp before its cause, and every request in the state that its columns say."""
+    arrived_s = run.requests.planned_s
+    stamps = [arrived_s, run.scheduled_s, run.first_token_s, run.last_token_s, run.returned_s]
+    for earlier, later in pairwise(stamps):
+        assert not (later < earlier).any(), (
+            f"a stamp lies before its cause: {np.flatnonzero(later < earlier)}"
+        )
+    finished = run.status == FINISHED
+    whole = run.output_tokens == run.requests.output_tokens
+    assert whole[finished].all(), "a finished request has all its tokens"
+    assert not np.isnan(np.stack(stamps)[:, finished]).any(), "a finished request has all its stamps"
+    made = run.output_tokens > 0
+    assert (np.isnan(run.first_token_s) == ~made).all(), "a token has a stamp"
+    assert (np.isnan(run.last_token_s) == ~made).all(), "a token has a stamp"
+    span = run.last_step - run.first_step + made
+    silent = np.zeros(len(run.requests), dtype=np.int64)
+    for index, pairs in run.silences.items():
+        silent[index] = sum(pairs[1::2]) - sum(pairs[::2])
+    assert (run.output_tokens == span - silent).all(), "tokens are steps less silences"
+    ended = np.diff(run.runs["end_s"])
+    assert (ended >= 0).all(), "steps are in order of time"
+    if not run.cut_off:
+        assert (run.status != UNFINISHED).all(), "nothing is left over"
+
+
+def check_little(run: Run, request_seconds: float) -> None:
+    """∫N dt = Σ sojourns, with N counted by the driver as time went on."""
+    left_s = np.where(np.isnan(run.returned_s), run.ended_s, run.returned_s)
+    sojourns_s = float((left_s - run.requests.planned_s).sum())
+    assert abs(request_seconds - sojourns_s) <= 1e-9 * max(1.0, sojourns_s), (
+        f"∫N dt is {request_seconds} and the sojourns add up to {sojourns_s}"
+    )

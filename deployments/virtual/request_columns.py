@@ -1,0 +1,61 @@
+"""Requests as columns: all that virtual time needs of them, a million at once.
+
+`output_tokens`, the true lengths, are for engines alone: a strategy is shown `Waiting` objects, and they
+have no such attribute.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from workloads.request import Request
+
+Times = npt.NDArray[np.float64]
+Counts = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestColumns:
+    """Requests in order of arrival. A request that is due at `planned_s` arrives then: nobody is late here.
+
+    Invariants (ValueError): equally long, times finite and in order, at least 1 token each, no output
+    longer than the declared limit.
+    """
+
+    planned_s: Times
+    prompt_tokens: Counts
+    output_tokens: Counts
+    max_new_tokens: Counts
+
+    def __post_init__(self) -> None:
+        """Check what an engine relies on."""
+        lengths = {field.name: len(getattr(self, field.name)) for field in fields(self)}
+        if len(set(lengths.values())) > 1:
+            raise ValueError(f"the columns must be equally long, got {lengths}")
+        if not np.isfinite(self.planned_s).all() or (np.diff(self.planned_s) < 0).any():
+            raise ValueError("planned_s must be finite and in order")
+        for name in ("prompt_tokens", "output_tokens"):
+            if (least := getattr(self, name).min(initial=1)) < 1:
+                raise ValueError(f"{name} must be at least 1, got {least}")
+        if (over := np.flatnonzero(self.output_tokens > self.max_new_tokens)).size:
+            index = int(over[0])
+            raise ValueError(
+                f"output_tokens must be at most max_new_tokens, got {self.output_tokens[index]} and "
+                f"{self.max_new_tokens[index]} at request {index}"
+            )
+
+    @classmethod
+    def of(cls, requests: Sequence[Request]) -> Self:
+        """The columns of a workload."""
+        return cls(
+            planned_s=np.array([request.planned_s for request in requests], dtype=np.float64),
+            prompt_tokens=np.array([len(request.prompt_ids) for request in requests], dtype=np.int64),
+            output_tokens=np.array([request.output_tokens for request in requests], dtype=np.int64),
+            max_new_tokens=np.array([request.max_new_tokens for request in requests], dtype=np.int64),
+        )
+
+    def __len__(self) -> int:
+        return len(self.planned_s)
