@@ -1,6 +1,7 @@
 """`batchyard explain`: its tables fit a terminal, its page opens offline, and bad input is one line."""
 
 import json
+from pathlib import Path
 
 import pytest
 import yaml
@@ -8,6 +9,8 @@ from rich.cells import cell_len
 
 from experiments.sweep import sweep_root
 from results.store import Store
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
@@ -40,6 +43,13 @@ def test_every_line_fits_80_columns_and_every_topic_is_there(batchyard, config, 
     )
     fills = next(line.split() for line in lines if "1.5 s 750 ms" in line)
     assert " ".join(fills) == "all naive · 4 1.5 s 750 ms 380 ms 190 ms 94 ms 47 ms"
+
+
+def test_the_readme_shows_what_is_printed(batchyard):
+    section = (ROOT / "README.md").read_text(encoding="utf-8").split("## Ask theory first\n")[1]
+    printed = batchyard("explain", ROOT / "experiments/configs/full.yaml", "--hardware", "H200").stdout
+    for table in section.split("```\n")[1].split("\n\n"):
+        assert table in printed
 
 
 def test_hardware_adds_what_the_cache_holds(batchyard, config):
