@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from deployments.local_ray import prepare
 from tests.tiny_model import save_tiny_model
@@ -14,6 +15,8 @@ from tests.tiny_model import save_tiny_model
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
 prepare()
+settings.register_profile("shared machine", deadline=None)  # it has pauses, and no test asserts absolute times
+settings.load_profile("shared machine")
 
 
 @pytest.fixture
