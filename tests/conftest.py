@@ -15,7 +15,7 @@ from tests.tiny_model import save_tiny_model
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
 prepare()
-settings.register_profile("shared machine", deadline=None)  # it has pauses, and no test asserts absolute times
+settings.register_profile("shared machine", deadline=None)  # it has pauses
 settings.load_profile("shared machine")
 
 
