@@ -72,6 +72,12 @@ REQUESTS = pa.schema(
             "preemptions", pa.int32(), "How often the engine put it off; null if the engine does not say."
         ),
         column("token_s", pa.list_(pa.float64()), "When each token was made.", unit="s"),
+        column(
+            "token_steps",
+            pa.list_(pa.int32()),
+            "In place of token_s in virtual time: first and last of each run of steps (kind step) that each "
+            "made one of its tokens.",
+        ),
         column("output_hash", pa.string(), "Of the output's token ids: equal hashes, equal outputs."),
     ]
 )
@@ -100,6 +106,11 @@ BATCHES = pa.schema(
         *SETTINGS,
         always("kind", pa.string(), "batch: requests released together; step: one step of the engine."),
         always("batch_id", pa.int32(), "Place among the trial's batches, or among its steps, from 0."),
+        column(
+            "steps",
+            pa.int32(),
+            "How many equal steps of the engine the row stands for, from `batch_id` on; null: one.",
+        ),
         always("size", pa.int32(), "Requests released, or resident in the step.", unit="requests"),
         column(
             "trigger", pa.string(), "Why it was released: size, age, memory, flush, join; null for a step."
@@ -117,6 +128,7 @@ BATCHES = pa.schema(
         ),
         column("waiting", pa.int32(), "Requests left waiting.", unit="requests"),
         column("launched_s", pa.float64(), "When it was released; null for a step.", unit="s"),
+        column("started_s", pa.float64(), "When the step began; null if not reported.", unit="s"),
         column("ended_s", pa.float64(), "When its last row, or the step, ended.", unit="s"),
         column("out_of_memory", pa.bool_(), "Whether it ran out of memory: its requests ran again."),
         column("kv_use", pa.float64(), "Share of the KV cache in use; null if not reported.", unit="ratio"),
@@ -124,6 +136,7 @@ BATCHES = pa.schema(
     ]
 )
 
+LATER = frozenset({"token_steps", "steps", "started_s"})  # columns that older part files do not have
 
 FAILURES = pa.schema(
     [

@@ -25,7 +25,7 @@ from pydantic import ValidationError
 
 from results.attempt import Attempt, move_into_place
 from results.errors import FutureVersion, StoreError, cannot_write, one_line, said
-from results.records import BATCHES, REQUESTS, SCHEMA_VERSION, Failure, Trial
+from results.records import BATCHES, LATER, REQUESTS, SCHEMA_VERSION, Failure, Trial
 
 Kind: TypeAlias = Literal["requests", "batches"]
 
@@ -154,6 +154,10 @@ class Store:
             try:
                 with self._filesystem.open_input_file(path) as file:
                     table = pq.ParquetFile(file, page_checksum_verification=True).read(columns=list(columns))
+                for added in LATER.intersection(columns).difference(table.column_names):
+                    table = table.append_column(
+                        schema.field(added), pa.nulls(len(table), schema.field(added).type)
+                    )
                 tables.append(table.select(list(columns)).cast(schema))
             except (OSError, pa.ArrowException, KeyError, ValueError) as error:
                 raise StoreError(f"{path} is damaged: {one_line(error)}") from error
