@@ -34,7 +34,7 @@ def batch_tables(run: Run, settings: Mapping[str, Any], rows: int = ROWS) -> Ite
     for columns, count in ((_batches(run), len(run.batch_size)), (_steps(run), len(run.runs))):
         for start in range(0, count, rows):
             some = slice(start, min(start + rows, count))
-            cut = {name: values[some] for name, values in columns.items()}
+            cut = {name: values[some] for name, values in columns.items() if values is not None}
             yield _table(BATCHES, settings, cut, some.stop - some.start)
 
 
