@@ -54,8 +54,9 @@ class Dispatcher:
     ) -> None:
         self.cap = max_batch_size
         self.running = 0
+        self.closed = False  # every arrival of the trial is in
         self.wake_s = math.inf  # when `poll` must be called again at the latest; inf: after the next event
-        self._strategy = strategy
+        self._decide = strategy.decide
         self._max_batch_size = max_batch_size
         self._joinable = joinable
         self._clean_batches_to_recover = clean_batches_to_recover
@@ -78,11 +79,6 @@ class Dispatcher:
         return self._waiting
 
     @property
-    def closed(self) -> bool:
-        """Whether every arrival of the trial is in."""
-        return self._expected is not None and self._arrived >= self._expected
-
-    @property
     def idle(self) -> bool:
         """Whether nothing waits and nothing runs."""
         return not self._waiting and self.running == 0
@@ -94,7 +90,7 @@ class Dispatcher:
         self._arrived += 1
         self._waiting.append(request)
         if self._arrived == self._expected:
-            self._promised = False
+            self.closed, self._promised = True, False
 
     def close(self, expected: int) -> None:
         """Announce the end of arrivals: the queue closes when `expected` requests have arrived.
@@ -102,7 +98,7 @@ class Dispatcher:
         The closing call can overtake the last request, so the call alone closes nothing.
         """
         self._expected = expected
-        self._promised = False
+        self.closed, self._promised = self._arrived >= expected, False
 
     def poll(self, now_s: float) -> list[Batch | Rejection]:
         """Ask the strategy until it answers Wait; what to launch and what to refuse, in order.
@@ -110,16 +106,18 @@ class Dispatcher:
         It is not asked while its last Wait holds, about an empty queue, or while there is no room.
         """
         decided: list[Batch | Rejection] = []
-        while self._waiting and self._has_room() and not self._wait_holds(now_s):
-            answer = self._strategy.decide(now_s, self._waiting, self._view())
-            if isinstance(answer, Wait):
-                self._promise(answer, now_s)
-            elif isinstance(answer, Launch):
+        while self._waiting and self._has_room():
+            if self._promised and self._wait_holds(now_s):
+                return decided
+            view = EngineView(self.running, self._idle_since_s, self._joinable, self.closed, self.cap)
+            answer = self._decide(now_s, self._waiting, view)
+            if isinstance(answer, Launch):
                 decided.append(self._launch(answer, now_s))
+            elif isinstance(answer, Wait):
+                self._promise(answer, now_s)
             else:
                 decided.extend(self._reject(answer))
-        if not (self._waiting and self._has_room()):  # an arrival or a completion comes first
-            self._promised, self.wake_s = False, math.inf
+        self._promised, self.wake_s = False, math.inf  # an arrival or a completion comes first
         return decided
 
     def settled(self, now_s: float) -> bool:
@@ -129,12 +127,14 @@ class Dispatcher:
     def finish(self, request_id: str, batch_id: int, now_s: float) -> bool:
         """One request of a running batch ended, in any way; True if this ended its batch."""
         del self._place[request_id]
-        self._unfinished[batch_id] -= 1
         self._ran(1, now_s)
-        if self._unfinished[batch_id]:
+        if left := self._unfinished[batch_id] - 1:
+            self._unfinished[batch_id] = left
             return False
         del self._unfinished[batch_id], self._batches[batch_id]
-        self._recover()
+        self._clean_batches += 1
+        if self._careful:
+            self._recover()
         return True
 
     def out_of_memory(self, batch_id: int, now_s: float) -> list[Waiting]:
@@ -166,13 +166,10 @@ class Dispatcher:
         self._promised, self.wake_s = False, math.inf
         return abandoned
 
-    def _view(self) -> EngineView:
-        return EngineView(self.running, self._idle_since_s, self._joinable, self.closed, self.cap)
-
     def _has_room(self) -> bool:
         """A joining batch that did not fit would come back unchanged, for ever, unless what is in the
         engine, its own waiting list included, keeps to the fallen cap."""
-        return not (self._joinable and self._careful and self.running >= self.cap)
+        return not (self._careful and self._joinable and self.running >= self.cap)
 
     def _wait_holds(self, now_s: float) -> bool:
         return self._promised and now_s < self.wake_s and len(self._waiting) < self._until_waiting
@@ -183,25 +180,20 @@ class Dispatcher:
         assert self._wait_holds(now_s), f"{answer} has ended already at {now_s}, {len(self._waiting)} waiting"
 
     def _launch(self, answer: Launch, now_s: float) -> Batch:
-        joins = self._joinable and answer.trigger == "join"
-        take = self._trim(answer.take) if joins and self._careful else answer.take
+        take, joins = answer.take, self._joinable and answer.trigger == "join"
+        if self._careful and joins:
+            take = self._trim(take)
         requests = self._take(take)
         size = len(requests)
         assert size <= self.cap or joins, f"{answer} is larger than the cap of {self.cap}"
         assert self.running == 0 or self._joinable, f"{answer} on an engine that cannot be joined"
         if isinstance(take, tuple):
             self._count_skips(max(self._place[request.request_id] for request in requests))
-        batch = Batch(
-            batch_id=self._launched,
-            requests=requests,
-            trigger=answer.trigger,
-            cap=self.cap,
-            waiting_left=len(self._waiting),
-            launched_s=now_s,
-        )
+        batch_id = self._launched
+        batch = Batch(batch_id, requests, answer.trigger, self.cap, len(self._waiting), now_s)
         self._launched += 1
-        self._batches[batch.batch_id] = batch
-        self._unfinished[batch.batch_id] = size
+        self._batches[batch_id] = batch
+        self._unfinished[batch_id] = size
         self.running += size
         self._promised = False
         return batch
@@ -222,6 +214,10 @@ class Dispatcher:
         queue = self._waiting
         if isinstance(take, int):
             assert 1 <= take <= len(queue), f"take of {take} with {len(queue)} waiting"
+            if take == len(queue):
+                requests = tuple(queue)
+                queue.clear()
+                return requests
             return tuple([queue.popleft() for _ in range(take)])
         chosen = set(take)
         valid = bool(take) and len(chosen) == len(take) and min(take) >= 0 and max(take) < len(queue)
@@ -254,8 +250,7 @@ class Dispatcher:
 
     def _recover(self) -> None:
         """After enough consecutive clean batches since the last change, the cap grows by one."""
-        self._clean_batches += 1
-        if self._careful and self._clean_batches >= self._clean_batches_to_recover:
+        if self._clean_batches >= self._clean_batches_to_recover:
             self.cap = min(self._max_batch_size, self.cap + 1)
             self._careful = self.cap < self._max_batch_size
             self._clean_batches = 0

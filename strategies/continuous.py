@@ -8,6 +8,8 @@ from collections.abc import Sequence
 
 from strategies.strategy import EngineView, Launch, Wait, Waiting
 
+JOIN_ONE = Launch(1, "join")
+
 
 class Continuous:
     """Join whatever waits to what runs. It needs an engine that can be joined."""
@@ -18,4 +20,6 @@ class Continuous:
     def decide(self, now_s: float, waiting: Sequence[Waiting], engine: EngineView) -> Launch | Wait:
         """Join at once; the slots are no business of the queue."""
         assert engine.joinable, "continuous batching needs an engine that can be joined"
+        if len(waiting) == 1:  # as a rule
+            return JOIN_ONE
         return Launch(len(waiting), "join") if waiting else Wait(until_waiting=1)

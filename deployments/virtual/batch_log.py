@@ -1,24 +1,33 @@
-"""The launches of a run, in columns."""
+"""The launches of a run, packed: what their requests were is in the columns of the requests."""
 
-from array import array
+import struct
+from typing import get_args
+
+import numpy as np
+import numpy.typing as npt
 
 from deployments.dispatcher import Batch
+from strategies.strategy import Trigger
+
+TRIGGERS: tuple[str, ...] = get_args(Trigger)  # by code
+LAUNCH = np.dtype(
+    [("launched_s", "<f8"), ("size", "<i4"), ("cap", "<i4"), ("waiting", "<i4"), ("trigger", "<i4")]
+)
+_PACK = struct.Struct("<diiii").pack
+_CODES = {trigger: code for code, trigger in enumerate(TRIGGERS)}
 
 
 class BatchLog:
-    """One value per batch, by its id; what its requests were is in their own columns."""
+    """Appends launches in the order of their ids."""
 
     def __init__(self) -> None:
-        self.size = array("q")
-        self.trigger: list[str] = []
-        self.cap = array("q")
-        self.waiting = array("q")
-        self.launched_s = array("d")
+        self._packed = bytearray()
 
     def add(self, batch: Batch) -> None:
         """Append the next launch."""
-        self.size.append(len(batch.requests))
-        self.trigger.append(batch.trigger)
-        self.cap.append(batch.cap)
-        self.waiting.append(batch.waiting_left)
-        self.launched_s.append(batch.launched_s)
+        _, requests, trigger, cap, waiting_left, launched_s = batch
+        self._packed += _PACK(launched_s, len(requests), cap, waiting_left, _CODES[trigger])
+
+    def launches(self) -> npt.NDArray[np.void]:
+        """Everything (dtype LAUNCH); nothing can be added afterwards."""
+        return np.frombuffer(self._packed, dtype=LAUNCH)

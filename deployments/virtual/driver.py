@@ -9,7 +9,10 @@ system over time add up to the time that requests spend in it (Little's law, emp
 before its cause; the KV cache is whole when nothing runs.
 """
 
+import gc
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -39,7 +42,20 @@ def simulate(
     `drain_limit_s` after the last arrival, what is left is cut off as `unfinished`. ValueError if the
     strategy would wait for ever.
     """
-    return _Driver(requests, strategy, settings, max_batch_size, drain_limit_s, occupancy).run()
+    with _no_cycles():
+        return _Driver(requests, strategy, settings, max_batch_size, drain_limit_s, occupancy).run()
+
+
+@contextmanager
+def _no_cycles() -> Iterator[None]:
+    """Without the collector of reference cycles: a run makes none, and looking for them costs a third."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 class _Driver:
@@ -85,7 +101,8 @@ class _Driver:
         names, arrivals_s = self._names, [*self._arrivals_s, math.inf]
         arrived, arrival_s, before_s = 0, arrivals_s[0], 0.0
         while True:
-            now_s = min(engine.end_s, arrival_s, dispatcher.wake_s)
+            end_s = engine.end_s
+            now_s = min(end_s, arrival_s, dispatcher.wake_s)
             inside = arrived - self._ended
             if now_s > self._stop_s or now_s == math.inf:
                 if inside and self._stop_s == math.inf:
@@ -95,7 +112,7 @@ class _Driver:
             self._request_seconds += inside * (now_s - before_s)
             before_s = now_s
             changed = dispatcher.wake_s == now_s
-            if engine.end_s == now_s and (ended := engine.end(now_s)):
+            if end_s == now_s and (ended := engine.end(now_s)):
                 self._finish(ended, now_s)
                 changed = True
             while arrival_s == now_s:
@@ -105,14 +122,15 @@ class _Driver:
                 arrived += 1
                 arrival_s = arrivals_s[arrived]
                 changed = True
-            if changed:
+            if changed and dispatcher.waiting:
                 self._decide(now_s)
             while failed := engine.begin(now_s):
                 self._finish(failed, now_s)
                 self._decide(now_s)
-            held = len(dispatcher.waiting) + dispatcher.running
+            running = dispatcher.running
+            held = len(dispatcher.waiting) + running
             assert arrived == self._ended + held, f"{arrived} arrived, {self._ended} ended, {held} are here"
-            assert dispatcher.running or dispatcher.settled(now_s), "an engine is idle, and none was asked"
+            assert running or dispatcher.settled(now_s), "an engine is idle, and the strategy was not asked"
 
     def _decide(self, now_s: float) -> None:
         """What the strategy launches now joins the engine."""
@@ -147,7 +165,7 @@ class _Driver:
 
     def _result(self, now_s: float, cut_off: bool) -> Run:
         """The columns, checked."""
-        outcomes, batches = self._outcomes, self._batches
+        outcomes = self._outcomes
         runs = self._steps.runs()
         first_step, last_step = np.asarray(outcomes.first_step), np.asarray(outcomes.last_step)
         last_token_s = np.asarray(outcomes.last_token_s)
@@ -169,11 +187,7 @@ class _Driver:
             status=np.frombuffer(outcomes.status, dtype=np.uint8),
             errors=outcomes.errors,
             silences=outcomes.silences,
-            batch_size=np.asarray(batches.size),
-            batch_trigger=batches.trigger,
-            batch_cap=np.asarray(batches.cap),
-            batch_waiting=np.asarray(batches.waiting),
-            batch_launched_s=np.asarray(batches.launched_s),
+            launches=self._batches.launches(),
             runs=runs,
             counters=self._engine.counters,
             cut_off=cut_off,

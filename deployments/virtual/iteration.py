@@ -29,12 +29,14 @@ from itertools import islice
 from math import ceil, isnan
 from typing import Literal, TypeAlias
 
+import numpy as np
+
 from deployments.virtual.engine import NEVER_S, Counters
 from deployments.virtual.kv_cache import BlockGrowth, KVCache
 from deployments.virtual.occupancy import OccupancyLog
 from deployments.virtual.outcomes import CANNOT_FIT, FINISHED, Outcomes
 from deployments.virtual.request_columns import RequestColumns
-from deployments.virtual.step_log import StepLog
+from deployments.virtual.step_log import PACK, StepLog
 from deployments.virtual.step_model import StepModel
 
 Order: TypeAlias = Literal["decode-first", "prefill-first"]
@@ -77,6 +79,16 @@ class Iteration:
         return IterationEngine(self, requests, outcomes, log, occupancy)
 
 
+def _misfits(kv: KVCache | None, requests: RequestColumns) -> frozenset[int]:
+    """Requests that are larger than the whole cache: as they arrive, or with their declared limit."""
+    if kv is None:
+        return frozenset()
+    tokens = requests.prompt_tokens
+    if kv.admission == "reserve":
+        tokens = tokens + requests.max_new_tokens - 1
+    return frozenset(np.flatnonzero(tokens > kv.blocks * kv.block_tokens).tolist())
+
+
 class IterationEngine:
     """Engine (see the protocol).
 
@@ -106,11 +118,13 @@ class IterationEngine:
         self._block_tokens = settings.kv.block_tokens if settings.kv else 1
         self._pool = settings.kv.blocks if settings.kv else 0
         self._free = self._pool
+        self._misfits = _misfits(settings.kv, requests)  # they can never be admitted
         self._prompts: list[int] = requests.prompt_tokens.tolist()
         self._outputs: list[int] = requests.output_tokens.tolist()
         self._limits: list[int] = requests.max_new_tokens.tolist() if settings.kv else []
         self._count = max(1, len(requests))
-        self._outcomes, self._log, self._occupancy = outcomes, log, occupancy
+        self._outcomes, self._packed, self._occupancy = outcomes, log.packed, occupancy
+        self._made = outcomes.output_tokens
 
         self._queue: deque[int] = deque()
         self._residents: dict[int, None] = {}  # in order of arrival: the queue is first in, first out
@@ -140,11 +154,12 @@ class IterationEngine:
 
     def join(self, indices: Sequence[int], now_s: float) -> list[int]:
         """Queue what can ever fit; it is looked at when the step under way ends."""
-        failed = (
-            [] if self._kv is None else [index for index in indices if not self._can_ever_fit(index, now_s)]
-        )
-        if failed:
-            indices = [index for index in indices if index not in set(failed)]
+        failed: list[int] = []
+        if self._misfits:
+            failed = [index for index in indices if index in self._misfits]
+            indices = [index for index in indices if index not in self._misfits]
+            for index in failed:
+                self._refuse(index, now_s)
         opens = not self._queue and len(self._residents) < self._slots
         self._queue.extend(indices)
         if opens and self._steps > 1:
@@ -184,10 +199,11 @@ class IterationEngine:
         ended: list[int] = []
         if self._ends and self._ends[0] < (self._clock + 1) * self._count:
             self._end_decoding(ended, now_s)
-        first_tokens = len(self._completing)
-        if first_tokens:
+        first_tokens = 0
+        if self._completing:
+            first_tokens = len(self._completing)
             self._end_prefill(ended, now_s)
-        self._log.add(
+        self._packed += PACK(
             self._start_s,
             now_s,
             self._step_context,
@@ -272,13 +288,11 @@ class IterationEngine:
         """Tokens of the declared limit: the newest of them is never written."""
         return self._prompts[index] + self._limits[index] - 1
 
-    def _can_ever_fit(self, index: int, now_s: float) -> bool:
+    def _refuse(self, index: int, now_s: float) -> None:
         tokens = self._prompts[index] if self._optimistic else self._reserved(index)
         needed = -(-tokens // self._block_tokens)
-        if needed > self._pool:
-            error = f"{tokens} tokens need {needed} blocks of the KV cache, which has {self._pool}"
-            self._outcomes.fail(index, CANNOT_FIT, error, now_s)
-        return needed <= self._pool
+        error = f"{tokens} tokens need {needed} blocks of the KV cache, which has {self._pool}"
+        self._outcomes.fail(index, CANNOT_FIT, error, now_s)
 
     def _begin_prefill(self, may_admit: bool) -> bool:
         """Spend the budget of one step; False if no prompt gets any of it and nothing is admitted."""
@@ -292,7 +306,7 @@ class IterationEngine:
         admitted = False
         while may_admit and left > 0 and self._queue and len(self._residents) < self._slots:
             index = self._queue[0]
-            made = self._outcomes.output_tokens[index]
+            made = self._made[index]
             if self._kv is not None:
                 tokens = self._prompts[index] + made if self._optimistic else self._reserved(index)
                 blocks = -(-tokens // self._block_tokens)
@@ -341,7 +355,7 @@ class IterationEngine:
     def _compute(self, index: int, left: int) -> int:
         """The next chunk of its prompt, and of what it had made when it was preempted; its tokens."""
         done = self._prefilling[index]
-        rest = self._prompts[index] + self._outcomes.output_tokens[index] - done
+        rest = self._prompts[index] + self._made[index] - done
         tokens = min(rest, left, self._chunk)
         if tokens == rest:
             self._completing.append(index)

@@ -19,7 +19,7 @@ class Run:
 
     Times in seconds, NaN where it did not happen; steps from 0 over the whole run, -1 likewise. Request i
     made a token in each of the steps `first_step[i]` … `last_step[i]` but those of `silences[i]`, which are
-    pairs [from, to). `runs` has the dtype `step_log.RUN`.
+    pairs [from, to). `launches` has the dtype `batch_log.LAUNCH`, `runs` that of `step_log.RUN`.
     """
 
     requests: RequestColumns
@@ -39,12 +39,7 @@ class Run:
     errors: dict[int, tuple[str | None, str]]  # cause and text of those that failed or were rejected
     silences: dict[int, list[int]]
 
-    batch_size: Ints
-    batch_trigger: list[str]
-    batch_cap: Ints
-    batch_waiting: Ints
-    batch_launched_s: Floats
-
+    launches: npt.NDArray[np.void]
     runs: npt.NDArray[np.void]
     counters: Counters
     cut_off: bool  # at the drain limit

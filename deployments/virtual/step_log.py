@@ -25,14 +25,14 @@ RUN = np.dtype(
         ("resident", "<i4"),  # sequences that hold a slot
     ]
 )
-_PACK = struct.Struct("<ddqiiiiiiiii").pack
+PACK = struct.Struct("<ddqiiiiiiiii").pack
 
 
 class StepLog:
     """Appends runs; `runs()` is the whole as a structured array (dtype RUN) without a copy."""
 
     def __init__(self) -> None:
-        self._packed = bytearray()
+        self.packed = bytearray()  # entries made by PACK, in the order of RUN
 
     def add(
         self,
@@ -49,8 +49,8 @@ class StepLog:
         preemptions: int,
         resident: int,
     ) -> None:
-        """Append one run; positional, because it is called for every event of the engine."""
-        self._packed += _PACK(
+        """Append one run. An engine with many packs them itself."""
+        self.packed += PACK(
             start_s,
             end_s,
             context_tokens,
@@ -67,4 +67,4 @@ class StepLog:
 
     def runs(self) -> npt.NDArray[np.void]:
         """Everything, in order of time; nothing can be added afterwards."""
-        return np.frombuffer(self._packed, dtype=RUN)
+        return np.frombuffer(self.packed, dtype=RUN)

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deployments.virtual.batch_log import TRIGGERS
 from deployments.virtual.iteration import Iteration
 from deployments.virtual.lockstep import Lockstep
 from deployments.virtual.outcomes import STATUSES
@@ -31,7 +32,7 @@ def request_tables(run: Run, settings: Mapping[str, Any], rows: int = ROWS) -> I
 
 def batch_tables(run: Run, settings: Mapping[str, Any], rows: int = ROWS) -> Iterator[pa.Table]:
     """Rows of kind batch, and then of kind step (schema BATCHES), at most so many a table."""
-    for columns, count in ((_batches(run), len(run.batch_size)), (_steps(run), len(run.runs))):
+    for columns, count in ((_batches(run), len(run.launches)), (_steps(run), len(run.runs))):
         for start in range(0, count, rows):
             some = slice(start, min(start + rows, count))
             cut = {name: values[some] for name, values in columns.items() if values is not None}
@@ -105,7 +106,7 @@ def _token_steps(run: Run, some: slice) -> tuple[Ints, Ints]:
 
 def _batches(run: Run) -> dict[str, Any]:
     """Of every launch; what it held is summed over its requests."""
-    count, launched = len(run.batch_size), run.batch_id >= 0
+    launches, count, launched = run.launches, len(run.launches), run.batch_id >= 0
     batch = run.batch_id[launched]
     prompts, outputs = run.requests.prompt_tokens[launched], run.output_tokens[launched]
     longest_prompt, longest_output = np.zeros(count, np.int64), np.zeros(count, np.int64)
@@ -119,17 +120,17 @@ def _batches(run: Run) -> dict[str, Any]:
     return {
         "kind": _same("batch", count),
         "batch_id": np.arange(count),
-        "size": run.batch_size,
-        "trigger": pa.array(run.batch_trigger, pa.string()),
-        "cap": run.batch_cap,
+        "size": launches["size"],
+        "trigger": _words(TRIGGERS, launches["trigger"]),
+        "cap": launches["cap"],
         "longest_prompt_tokens": longest_prompt,
         "prompt_tokens": prompt_tokens,
         "longest_output_tokens": longest_output,
         "output_tokens": output_tokens,
-        "padding_waste": _waste(prompt_tokens, run.batch_size * longest_prompt, lockstep),
-        "lockstep_waste": _waste(output_tokens, run.batch_size * longest_output, lockstep),
-        "waiting": run.batch_waiting,
-        "launched_s": run.batch_launched_s,
+        "padding_waste": _waste(prompt_tokens, launches["size"] * longest_prompt, lockstep),
+        "lockstep_waste": _waste(output_tokens, launches["size"] * longest_output, lockstep),
+        "waiting": launches["waiting"],
+        "launched_s": launches["launched_s"],
         "ended_s": ended_s,
         "out_of_memory": _same(False, count),
     }
@@ -184,7 +185,9 @@ def _floats(values: Floats) -> pa.Array:
 
 
 def _words(words: tuple[str, ...], codes: Any) -> pa.Array:
-    return pa.DictionaryArray.from_arrays(pa.array(codes, pa.int8()), pa.array(words)).dictionary_decode()
+    return pa.DictionaryArray.from_arrays(
+        pa.array(np.asarray(codes, dtype=np.int8)), pa.array(words)
+    ).dictionary_decode()
 
 
 def _sparse(texts: Mapping[int, str | None], some: slice) -> pa.Array:
