@@ -145,6 +145,7 @@ class IterationEngine:
         self._step_sequences = 0
         self._step_waiting = 0
         self._step_preempted = 0
+        self._logged_preemptions = 0
         self._squares = 0
         self._completing: list[int] = []  # prompts that are done at the end of the step
         self._late: list[int] = []  # decoding sequences that are put off in this step
@@ -214,9 +215,10 @@ class IterationEngine:
             self._step_prefill,
             self._step_waiting,
             blocks,
-            self._step_preempted,
+            self.counters.preemptions - self._logged_preemptions,
             resident,
         )
+        self._logged_preemptions = self.counters.preemptions
         self._steps, self.end_s = 0, NEVER_S
         return ended
 
