@@ -4,9 +4,10 @@ import contextlib
 import io
 import json
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
@@ -32,10 +33,12 @@ class Attempt:
     ) -> None:
         self.cell_id = cell_id
         self.number = number
+        self._identity = {"cell_id": cell_id, "attempt": number}
         self._filesystem = filesystem
         self._folder = folder
         self._parts: dict[str, int] = {}  # file name → bytes
         self._request_ids: set[str] = set()
+        self._rows, self._last_index = 0, -1  # of requests that came as tables
         self._ended = False
         self._writing = threading.Lock()
         self._provenance = {
@@ -66,13 +69,33 @@ class Attempt:
         with self._writing:
             self._write("batches", rows, BATCHES)
 
+    def write_request_tables(self, tables: Iterable[pa.Table]) -> None:
+        """The same for rows that come as tables of schema REQUESTS, whole and in order of `index`.
+
+        StoreError on a request that was written before, or on a table that has not that schema.
+        """
+        with self._writing:
+            for table in tables:
+                index = np.asarray(table.column("index"))
+                if len(index) and (index[0] <= self._last_index or (np.diff(index) <= 0).any()):
+                    raise StoreError(f"cell {self.cell_id}: a request may have only one row in an attempt")
+                self._write_table("requests", table, REQUESTS)
+                self._last_index = int(index[-1]) if len(index) else self._last_index
+                self._rows += len(index)
+
+    def write_batch_tables(self, tables: Iterable[pa.Table]) -> None:
+        """Batch and step rows (schema BATCHES), in the same way."""
+        with self._writing:
+            for table in tables:
+                self._write_table("batches", table, BATCHES)
+
     def finish(self, trial: Trial) -> None:
         """Write done.json, which makes this attempt count.
 
         StoreError unless every planned request has its row: nothing is dropped, whatever became of it.
         """
         with self._writing:
-            rows = len(self._request_ids)
+            rows = self._rows + len(self._request_ids)
             if rows != trial.planned_requests or not rows:
                 raise StoreError(
                     f"cell {self.cell_id}: {trial.planned_requests} requests were planned, {rows} have a row"
@@ -99,9 +122,15 @@ class Attempt:
         self._must_be_open()
         if not rows:
             return
-        identity = {"cell_id": self.cell_id, "attempt": self.number}
-        table = _table([{**identity, **row} for row in rows], schema)
-        for name, value in identity.items():
+        self._write_table(kind, _table([{**self._identity, **row} for row in rows], schema), schema)
+
+    def _write_table(self, kind: str, table: pa.Table, schema: pa.Schema) -> None:
+        self._must_be_open()
+        if not table.num_rows:
+            return
+        if table.schema.names != schema.names:
+            raise StoreError(f"a table of {kind} must have the columns of its schema")
+        for name, value in self._identity.items():
             if table.column(name).unique().to_pylist() != [value]:
                 raise StoreError(
                     f"rows of cell {self.cell_id}, attempt {self.number} must have {name}={value}"

@@ -16,10 +16,9 @@ import pyarrow.csv as pc_csv
 import pyarrow.parquet as pq
 
 from results.errors import StoreError, one_line
-from results.metrics import with_metrics
 from results.read import SCHEMAS, sweep_name, with_sweep
 from results.store import Store
-from results.summary import summarise_all, what_counts
+from results.summary import summarise_all, what_counts, with_metrics_by_cell
 from results.trial_table import trial_table
 
 TableName: TypeAlias = Literal["requests", "batches", "trials"]
@@ -75,7 +74,8 @@ def _groups(store: Store, table: TableName, watch: Watch) -> Iterator[pa.Table]:
     watch(0, len(cells))
     for first in range(0, len(cells), CELLS_AT_A_TIME):
         group = cells[first : first + CELLS_AT_A_TIME]
-        yield with_metrics(store.requests(group)) if table == "requests" else store.batches(group)
+        batches = store.batches(group)
+        yield with_metrics_by_cell(store.requests(group), batches) if table == "requests" else batches
         watch(first + len(group), len(cells))
 
 

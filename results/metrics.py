@@ -25,7 +25,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from results.token_steps import Steps, TokenRuns, in_steps
+
 Array = npt.NDArray[np.float64]
+Counts = npt.NDArray[np.int64]
 
 REQUEST_METRICS = (
     "queue_wait_s",
@@ -42,8 +45,11 @@ UNSEEN = 1e300  # seconds: beyond anything that was seen
 STATISTICS: Mapping[str, float] = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0}
 
 
-def with_metrics(requests: pa.Table) -> pa.Table:
-    """Give request rows (schema REQUESTS) with the metrics above as float64 columns; null where none."""
+def with_metrics(requests: pa.Table, batches: pa.Table | None = None) -> pa.Table:
+    """Give request rows (schema REQUESTS) with the metrics above as float64 columns; null where none.
+
+    `batches`: the rows of the same trial that say when steps ended, where token times are steps.
+    """
     planned, first, last = (column(requests, name) for name in ("planned_s", "first_token_s", "last_token_s"))
     sent, received = column(requests, "sent_s"), column(requests, "received_s")
     arrived, returned = column(requests, "arrived_s"), column(requests, "returned_s")
@@ -57,7 +63,7 @@ def with_metrics(requests: pa.Table) -> pa.Table:
         "delivered_s": returned - planned,
         "dispatch_lag_s": sent - planned,
         "transport_s": (received - sent) - (returned - arrived),
-        **_largest_gaps(requests),
+        **_largest_gaps(requests, batches),
     }
     for name, values in added.items():
         requests = requests.append_column(name, pa.array(values, pa.float64(), from_pandas=True))
@@ -82,8 +88,19 @@ def gaps_s(requests: pa.Table) -> Array:
     return gaps
 
 
-def _largest_gaps(requests: pa.Table) -> dict[str, Array]:
+def _counted_gaps(requests: pa.Table, batches: pa.Table | None) -> tuple[Array, Counts | None]:
+    """The same, and how many of each there are; None: one."""
+    if batches is None or not in_steps(requests):
+        return gaps_s(requests), None
+    return TokenRuns.of_rows(requests).gaps(Steps.of_rows(batches))
+
+
+def _largest_gaps(requests: pa.Table, batches: pa.Table | None) -> dict[str, Array]:
     """Per request, over its own gaps: the largest, and the p99 with numpy's linear interpolation."""
+    if batches is not None and in_steps(requests):
+        steps = Steps.of_rows(batches)
+        found = TokenRuns.of_rows(requests).largest_gaps(steps, requests.num_rows)
+        return dict(zip(("itl_max_s", "itl_p99_s"), found, strict=True))
     stamps, owner = _token_stamps(requests)
     same = np.diff(owner) == 0
     gaps, owner = np.diff(stamps)[same], owner[1:][same]
@@ -108,13 +125,15 @@ def _token_stamps(requests: pa.Table) -> tuple[Array, npt.NDArray[np.int64]]:
     return stamps, owner
 
 
-def statistics_of(values: Array) -> dict[str, float | None]:
+def statistics_of(values: Array, counts: Counts | None = None) -> dict[str, float | None]:
     """Give p50, p90, p95, p99 (exact, linear interpolation as numpy's), mean, and count of what exists.
 
     NaN means that the value does not exist: without any, all but the count (0) are None. Infinity means
     that it exists and was not seen, because the request was cut off: it counts, and a statistic that
-    depends on it is None.
+    depends on it is None. `counts`: how often each value (then none is NaN) is there.
     """
+    if counts is not None:
+        return _statistics_of_counted(values, counts)
     values = values[~np.isnan(values)]
     if not len(values):
         return {**dict.fromkeys(STATISTICS), "mean": None, "count": 0.0}
@@ -127,21 +146,44 @@ def statistics_of(values: Array) -> dict[str, float | None]:
     }
 
 
+def _statistics_of_counted(values: Array, counts: Counts) -> dict[str, float | None]:
+    """What there would be of the values written out."""
+    order = np.argsort(values)
+    values, ranks = values[order], np.cumsum(counts[order])
+    total = int(ranks[-1]) if len(ranks) else 0
+    if not total:
+        return {**dict.fromkeys(STATISTICS), "mean": None, "count": 0.0}
+    places = np.array(list(STATISTICS.values())) / 100 * (total - 1)
+    below = np.floor(places).astype(np.int64)
+    low = values[np.searchsorted(ranks, below, "right")]
+    high = values[np.searchsorted(ranks, np.minimum(below + 1, total - 1), "right")]
+    percentiles = low + (high - low) * (places - below)
+    return {
+        **dict(zip(STATISTICS, map(float, percentiles), strict=True)),
+        "mean": float(values @ counts[order]) / total,
+        "count": float(total),
+    }
+
+
 def _known(value: float) -> float | None:
     return float(value) if value < UNSEEN / 1e9 else None  # however little of it went into a mean
 
 
-def request_statistics(measured: pa.Table) -> dict[str, float | None]:
-    """Give `<metric>_<statistic>` for every metric (rows as `with_metrics` gives them), and for `itl_s`."""
+def request_statistics(measured: pa.Table, batches: pa.Table | None = None) -> dict[str, float | None]:
+    """Give `<metric>_<statistic>` for every metric (rows as `with_metrics` gives them), and for `itl_s`.
+
+    `batches` as there.
+    """
     ended = finished(measured)
     values = {name: column(ended, name) for name in REQUEST_METRICS}
     values |= {name: _censored(measured, name) for name in CENSORED}
     values["dispatch_lag_s"] = column(measured, "dispatch_lag_s")
-    values["itl_s"] = gaps_s(ended)
+    found = {metric: statistics_of(of_metric) for metric, of_metric in values.items()}
+    found["itl_s"] = statistics_of(*_counted_gaps(ended, batches))
     return {
         f"{metric}_{statistic}": value
-        for metric, of_metric in values.items()
-        for statistic, value in statistics_of(of_metric).items()
+        for metric, of_metric in found.items()
+        for statistic, value in of_metric.items()
     }
 
 

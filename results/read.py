@@ -15,10 +15,9 @@ from pathlib import Path
 import pyarrow as pa
 
 from results.errors import StoreError
-from results.metrics import with_metrics
 from results.records import BATCHES, FAILURES, METRICS, REQUESTS, SWEEP
 from results.store import Store
-from results.summary import summarise_all, what_counts
+from results.summary import summarise_all, what_counts, with_metrics_by_cell
 from results.trial_table import TRIALS, trial_table
 
 Folder = str | os.PathLike[str]
@@ -94,7 +93,7 @@ def _read(store: Store) -> dict[str, pa.Table]:
     trials, requests, batches = what_counts(store)
     failures = [failure.model_dump(exclude={"schema_version"}) for failure in store.failures()]
     tables = {
-        "requests": with_metrics(requests),
+        "requests": with_metrics_by_cell(requests, batches),
         "batches": batches,
         "trials": trial_table(summarise_all(trials, requests, batches)),
         "failures": pa.Table.from_pylist(failures, schema=FAILURES),

@@ -12,6 +12,9 @@ from pydantic import BaseModel, ConfigDict
 
 SCHEMA_VERSION = 1
 
+SIMULATED = "simulated"  # the backend that sleeps, and what stands before the name of any in virtual time
+VIRTUAL = "virtual"  # the device of what ran in virtual time
+
 Unit: TypeAlias = Literal["s", "ms", "requests/s", "tokens/s", "tokens", "requests", "bytes", "ratio"]
 
 
@@ -40,7 +43,9 @@ SETTINGS: list[pa.Field] = [
     column("timer", pa.string(), "From when that wait counts: arrival, or idle (of the engine)."),
     always("backend", pa.string(), "What ran the requests."),
     always("model", pa.string(), "Hugging Face id, folder or preset; none on a backend without one."),
-    always("device", pa.string(), "The GPU's name, or cpu; none where nothing is computed."),
+    always(
+        "device", pa.string(), "The GPU's name, or cpu; none where nothing is computed, virtual if simulated."
+    ),
     always("rate", pa.float64(), "Planned arrivals.", unit="requests/s"),
     always("seed", pa.int64(), "Of the sweep; with `repeat` it seeds the workload."),
     always("repeat", pa.int32(), "From 0. Cells of one rate and repeat were sent the same requests."),

@@ -1,7 +1,8 @@
 """From a store to what it found: the one computation behind the page, the table and the exports."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -9,11 +10,13 @@ import pyarrow.compute as pc
 from results.comparisons import changes, knees, ordered, splits
 from results.findings import CellSummary, Findings, TrialSummary
 from results.metrics import with_metrics
-from results.records import BATCHES, Trial
+from results.records import BATCHES, REQUESTS, SETTINGS, SIMULATED, VIRTUAL, Trial
 from results.sentences import sentences
 from results.store import Store
 from results.trial_summary import summarise
 from results.windows import common_start, steady_start
+
+_NOT_SUMMARISED = frozenset({field.name for field in SETTINGS} - {"cell_id"} | {"error", "output_hash"})
 
 
 def find(store: Store) -> Findings:
@@ -21,8 +24,7 @@ def find(store: Store) -> Findings:
 
     Depends on the rows alone, not on how they were split into files or in which order they are read.
     """
-    trials, requests, batches = what_counts(store)
-    summaries = summarise_all(trials, requests, batches)
+    summaries = [_labelled(one) for one in _summaries(store)]
     cells = _cells(summaries)
     found_changes, found_splits = changes(cells), splits(cells)
     sweep = store.read_sweep() or {}
@@ -35,18 +37,64 @@ def find(store: Store) -> Findings:
         sentences=tuple(sentences(cells, found_changes, found_splits)),
         knees=knees(cells),
         failures=tuple(store.failures()),
-        planned_cells=_planned_cells(sweep, len(trials)),
+        planned_cells=_planned_cells(sweep, len(summaries)),
     )
 
 
-def what_counts(store: Store) -> tuple[list[Trial], pa.Table, pa.Table]:
-    """Trials, request rows and batch rows of the same attempts: read until nothing more is set aside."""
+def what_counts(
+    store: Store,
+    cell_ids: Collection[str] | None = None,
+    *,
+    without: Collection[str] = (),
+) -> tuple[list[Trial], pa.Table, pa.Table]:
+    """Trials, request rows and batch rows of the same attempts: read until nothing more is set aside.
+
+    `without`: columns that are not wanted.
+    """
+    wanted = [[name for name in schema.names if name not in without] for schema in (REQUESTS, BATCHES)]
     while True:
         before = len(store.problems)
-        requests, batches = store.requests(), store.batches()
-        trials = store.trials()
+        requests, batches = store.requests(cell_ids, wanted[0]), store.batches(cell_ids, wanted[1])
+        trials = store.trials(cell_ids)
         if len(store.problems) == before:
             return trials, requests, batches
+
+
+def _summaries(store: Store) -> list[TrialSummary]:
+    """Every trial, by cell id. Read by rate and repeat, which share a window, so that memory stays small."""
+    groups: dict[tuple[float, int], list[str]] = defaultdict(list)
+    for trial in store.trials():
+        groups[trial.rate, trial.repeat].append(trial.cell_id)
+    found = [
+        summary
+        for cell_ids in groups.values()
+        for summary in summarise_all(*what_counts(store, cell_ids, without=_NOT_SUMMARISED))
+    ]
+    return sorted(found, key=lambda summary: summary.trial.cell_id)
+
+
+def _labelled(summary: TrialSummary) -> TrialSummary:
+    """What ran in virtual time says so wherever its backend is named."""
+    trial = summary.trial
+    return replace(
+        summary, trial=trial.model_copy(update={"backend": shown_backend(trial.backend, trial.device)})
+    )
+
+
+def shown_backend(backend: str, device: str) -> str:
+    """A backend as findings name it: vllm in virtual time is no vllm."""
+    return f"{SIMULATED} {backend}" if device == VIRTUAL and backend != SIMULATED else backend
+
+
+def with_metrics_by_cell(requests: pa.Table, batches: pa.Table) -> pa.Table:
+    """Request rows of many cells with their metrics; both tables are sorted by cell id."""
+    batches_of = _by_cell(batches)
+    return pa.concat_tables(
+        [
+            with_metrics(REQUESTS.empty_table()),
+            *(with_metrics(rows, batches_of.get(cell)) for cell, rows in _by_cell(requests).items()),
+        ]
+    )
 
 
 def _by_cell(table: pa.Table) -> dict[str, pa.Table]:
@@ -62,7 +110,11 @@ def _by_cell(table: pa.Table) -> dict[str, pa.Table]:
 def summarise_all(trials: list[Trial], requests: pa.Table, batches: pa.Table) -> list[TrialSummary]:
     """Every trial in numbers, in the order given; the tables are sorted by cell id."""
     requests_of, batches_of = _by_cell(requests), _by_cell(batches)
-    measured = {trial.cell_id: with_metrics(requests_of[trial.cell_id]) for trial in trials}
+    none = BATCHES.empty_table()
+    measured = {
+        trial.cell_id: with_metrics(requests_of[trial.cell_id], batches_of.get(trial.cell_id, none))
+        for trial in trials
+    }
     starts: dict[tuple[float, int], list[float]] = defaultdict(list)
     for trial in trials:
         starts[trial.rate, trial.repeat].append(steady_start(measured[trial.cell_id]))
@@ -70,7 +122,7 @@ def summarise_all(trials: list[Trial], requests: pa.Table, batches: pa.Table) ->
         summarise(
             trial,
             measured[trial.cell_id],
-            batches_of.get(trial.cell_id, BATCHES.empty_table()),
+            batches_of.get(trial.cell_id, none),
             common_start(starts[trial.rate, trial.repeat]),
         )
         for trial in trials

@@ -10,9 +10,12 @@ A gap between tokens (inter-token latency) is one step, or from the token before
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -26,6 +29,17 @@ class Steps:
     count: Ints
     start_s: Floats
     end_s: Floats
+
+    @classmethod
+    def of_rows(cls, batches: pa.Table) -> "Steps":
+        """From the rows of one trial (schema BATCHES), in order of `batch_id`."""
+        rows = batches.filter(pc.equal(batches.column("kind"), "step"))
+        return cls(
+            first=_numbers(rows, "batch_id", np.int64),
+            count=_numbers(rows, "steps", np.int64),
+            start_s=_numbers(rows, "started_s", np.float64),
+            end_s=_numbers(rows, "ended_s", np.float64),
+        )
 
     @property
     def length_s(self) -> Floats:
@@ -60,6 +74,14 @@ class TokenRuns:
     def of(cls, counts: Ints, flat: Ints) -> "TokenRuns":
         """From a list column `token_steps`: how long each list is, and all of them in one."""
         return cls(owner=np.repeat(np.arange(len(counts)), counts // 2), first=flat[::2], end=flat[1::2] + 1)
+
+    @classmethod
+    def of_rows(cls, requests: pa.Table) -> "TokenRuns":
+        """From rows of one trial (schema REQUESTS); the owner is the place of the row."""
+        lists = requests.column("token_steps").combine_chunks()
+        counts = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
+        flat = pc.list_flatten(lists).to_numpy(zero_copy_only=False)
+        return cls.of(np.asarray(counts, dtype=np.int64), np.asarray(flat, dtype=np.int64))
 
     def tokens_before(self, edges: Ints) -> Ints:
         """How many tokens were made in steps before each of these."""
@@ -130,3 +152,13 @@ def _before(starts: Ints, edges: Ints) -> Ints:
     sums = np.concatenate([[0], np.cumsum(ordered)])
     count = np.searchsorted(ordered, edges)
     return np.asarray(count * edges - sums[count])
+
+
+def in_steps(requests: pa.Table) -> bool:
+    """Whether the token times of these rows are steps."""
+    column = requests.column("token_steps")
+    return bool(column.null_count < len(column))
+
+
+def _numbers(rows: pa.Table, name: str, kind: type) -> npt.NDArray[Any]:
+    return np.asarray(rows.column(name).to_numpy(), dtype=kind)

@@ -19,27 +19,28 @@ def summarise(trial: Trial, measured: pa.Table, batches: pa.Table, steady_start_
     the steady window of all trials of this rate and repeat begins.
     """
     sized = own_batches(trial, batches)
-    sizes = [int(size) for size in sized.column("size").to_pylist()]
+    sizes = _sizes(sized)
+    count = sizes.total()
     _, end_s = measured_period(measured)
     metrics: dict[str, float | None] = {
         **throughput(measured),
-        "steady_throughput_tokens_per_s": steady_throughput(measured, steady_start_s, end_s),
+        "steady_throughput_tokens_per_s": steady_throughput(measured, steady_start_s, end_s, batches),
         "steady_start_s": steady_start_s,
         "steady_requests": float(planned_in(measured, steady_start_s, end_s).num_rows),
         **arrival_rates(measured),
         "backlog_slope": backlog(measured).slope,
-        "batch_size_mean": sum(sizes) / len(sizes) if sizes else None,
+        "batch_size_mean": sum(size * n for size, n in sizes.items()) / count if count else None,
         "padding_waste": _waste(sized, "padding_waste", "prompt_tokens"),
         "lockstep_waste": _waste(sized, "lockstep_waste", "output_tokens"),
-        **request_statistics(measured),
+        **request_statistics(measured, batches),
     }
     triggers = Counter(_served(batches).column("trigger").drop_null().to_pylist())
     return TrialSummary(
         trial=trial,
         metrics=metrics,
-        verdicts=verdicts(trial, measured, sized.num_rows),
+        verdicts=verdicts(trial, measured, count),
         triggers=dict(sorted(triggers.items())),
-        batch_sizes=dict(sorted(Counter(sizes).items())),
+        batch_sizes=dict(sorted(sizes.items())),
     )
 
 
@@ -56,6 +57,22 @@ def own_batches(trial: Trial, batches: pa.Table) -> pa.Table:
     if trial.strategy == "continuous" and steps.num_rows:
         return steps
     return served.filter(pc.equal(served.column("kind"), "batch"))
+
+
+def _sizes(batches: pa.Table) -> Counter[int]:
+    """Batches, or steps, by size; a row of kind step may stand for several."""
+    sizes: Counter[int] = Counter()
+    columns = (
+        batches.select(["size", "steps"])
+        .group_by("size")
+        .aggregate([("steps", "sum"), ("steps", "count"), ("size", "count")])
+    )
+    for size, steps, known, rows in zip(
+        *(columns.column(name).to_pylist() for name in ("size", "steps_sum", "steps_count", "size_count")),
+        strict=True,
+    ):
+        sizes[int(size)] = (steps or 0) + rows - known
+    return sizes
 
 
 def _served(batches: pa.Table) -> pa.Table:

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from results.metrics import Array, column
+from results.token_steps import Steps, TokenRuns, in_steps
 
 GROUP = 5
 
@@ -68,13 +69,21 @@ def planned_in(requests: pa.Table, start_s: float, end_s: float) -> pa.Table:
     return requests.filter(pc.and_(pc.greater_equal(planned, start_s), pc.less_equal(planned, end_s)))
 
 
-def steady_throughput(requests: pa.Table, start_s: float, end_s: float) -> float | None:
+def steady_throughput(
+    requests: pa.Table, start_s: float, end_s: float, batches: pa.Table | None = None
+) -> float | None:
     """Give output tokens/s in the window, tokens by their own time, whoever they belong to.
 
-    None for an empty window, or if a request that made tokens has no stamps for them.
+    None for an empty window, or if a request that made tokens has no stamps for them. `batches`: rows of
+    the same trial that say when steps ended, where token times are steps.
     """
     if end_s <= start_s:
         return None
+    if batches is not None and in_steps(requests):
+        steps = Steps.of_rows(batches)
+        edges = np.array([steps.ended_by(np.nextafter(start_s, -np.inf)), steps.ended_by(end_s)])
+        before, by_the_end = TokenRuns.of_rows(requests).tokens_before(edges)
+        return float(by_the_end - before) / (end_s - start_s)
     stamps = pc.list_flatten(requests.column("token_s").combine_chunks())
     if len(stamps) < column(requests, "output_tokens").sum():
         return None
