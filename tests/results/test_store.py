@@ -6,12 +6,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from results.attempt import Attempt
 from results.errors import StoreError
-from results.records import BATCHES, REQUESTS, Failure
+from results.records import BATCHES, LATER, REQUESTS, Failure
 from results.store import Store
 
 
@@ -61,6 +62,22 @@ def test_an_empty_folder_has_nothing(tmp_path: Path) -> None:
     assert store.failures() == []
     assert store.requests().schema.equals(REQUESTS)
     assert store.batches().schema.equals(BATCHES)
+    assert store.problems == []
+
+
+def test_part_files_from_before_a_column_was_added_have_null_in_it(
+    tmp_path: Path, made_sweep: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, schema in (("REQUESTS", REQUESTS), ("BATCHES", BATCHES)):
+        older = pa.schema([field for field in schema if field.name not in LATER])
+        monkeypatch.setattr(f"results.attempt.{name}", older)
+    complete(made_sweep, Store(tmp_path), "a")
+    store = Store(tmp_path)
+    requests, batches = store.requests(), store.batches()
+    assert (requests.schema, batches.schema) == (REQUESTS, BATCHES)
+    for column in (requests["token_steps"], batches["steps"], batches["started_s"]):
+        assert column.null_count == len(column) > 0
+    assert store.requests(columns=["token_steps"]).num_rows == len(requests)
     assert store.problems == []
 
 
