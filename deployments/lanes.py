@@ -232,6 +232,7 @@ async def _deploy(app: str, load: Load) -> None:
     threads = str(cpu_threads(load.engine.get("threads")))
     deployment = serve.deployment(
         num_replicas=1,
+        logging_config={"log_level": "WARNING", "enable_access_log": False},  # a line for each request
         max_ongoing_requests=100_000,
         max_queued_requests=-1,
         graceful_shutdown_timeout_s=2,
@@ -255,9 +256,12 @@ def _call(app: str) -> Call:
     from ray import serve
 
     handle = serve.get_app_handle(app)
+    methods: dict[str, Any] = {}  # Serve makes options anew at each look-up
 
     async def call(method: str, *args: Any) -> Any:
-        return await getattr(handle, method).remote(*args)
+        if method not in methods:
+            methods[method] = getattr(handle, method)
+        return await methods[method].remote(*args)
 
     return call
 
