@@ -45,5 +45,6 @@ lint: $(READY)  ## ruff and mypy
 gpu-check: $(READY)  ## what must hold on a GPU before its numbers mean anything, as a table
 	$(BIN)/python -m tests.gpu.check
 
-bench: $(READY)  ## the cost of ourselves, as ratios of one run
+bench: $(READY)  ## the cost of ourselves, as ratios of one run; TRACE=FILE adds a trace to virtual time
 	$(BIN)/python -m tests.benchmarks.overhead
+	$(BIN)/python -m tests.benchmarks.simulation $(TRACE)
