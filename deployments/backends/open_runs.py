@@ -16,12 +16,12 @@ class OpenRuns:
 
     @contextmanager
     def entered(self, cut: Callable[[], None]) -> Iterator[None]:
-        """Count as open inside; `cut` makes the run end early and is also called if it is cancelled."""
+        """Count as open inside; `cut` makes the run end early and is also called if it is left by an error."""
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._cuts[ended] = cut
         try:
             yield
-        except asyncio.CancelledError:
+        except BaseException:  # also what the caller's `done` raises: nobody waits for the rest any more
             cut()
             raise
         finally:

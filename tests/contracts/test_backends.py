@@ -213,6 +213,25 @@ async def test_abort_cuts_what_runs_and_leaves_the_backend_usable(backend: Backe
     assert {key: o.output_ids for key, o in after.items()} == {key: o.output_ids for key, o in before.items()}
 
 
+async def test_a_caller_that_fails_leaves_nothing_running(backend: Backend) -> None:
+    """What `done` raises comes out of `run`; the rest of the batch ends with it, and holds no slot any more."""
+
+    def fail(output: Output) -> None:
+        raise ArithmeticError(output.request_id)
+
+    before = alive()
+    endless = [make(f"left-{index}", 5, 1500) for index in range(3)]
+    with pytest.raises(ArithmeticError):
+        await backend.run([make("told", 5, 2), *(endless if backend.joinable else [])], fail)
+    backend.take_steps()
+    after = await outputs(backend, [make(f"after-{index}", 5, 20) for index in range(3)])
+    assert {output.status for output in after.values()} == {"finished"}
+    assert max((step.running for step in backend.take_steps()[1:]), default=0) <= 3
+    await backend.abort()
+    await backend.check()
+    assert alive() <= before
+
+
 async def test_abort_of_an_idle_backend_does_nothing(backend: Backend) -> None:
     await backend.abort()
     assert (await outputs(backend, mixed()[:1]))["mixed-0"].status == "finished"
