@@ -62,6 +62,11 @@ def cells(config: SweepConfig, resolved: Resolved) -> tuple[Cell, ...]:
     )
 
 
+def cells_hash(planned: Sequence[Cell]) -> str:
+    """One hash over the ids of all cells of a sweep."""
+    return hashlib.sha256(" ".join(sorted(cell.cell_id for cell in planned)).encode()).hexdigest()[:16]
+
+
 def blocks(cells: Iterable[Cell], seed: int, first_lane: str | None = None) -> list[list[Cell]]:
     """The order of trials, one list per repeat: each lane key once, its cells in shuffled order.
 

@@ -3,13 +3,14 @@
 import typer
 
 from deployments.local_ray import prepare
-from experiments.commands import explain, export, listing, report, schema, status, sweep
+from experiments.commands import explain, export, listing, report, schema, simulate, status, sweep
 from experiments.commands.usage import OneLineUsage
 
 app = typer.Typer(cls=OneLineUsage, no_args_is_help=True, add_completion=True, pretty_exceptions_enable=False)
 
 app.command(epilog=sweep.SWEEP_EXAMPLES)(sweep.sweep)
 app.command(epilog=sweep.RESUME_EXAMPLES)(sweep.resume)
+app.command(epilog=simulate.EXAMPLES)(simulate.simulate)
 app.command(epilog=explain.EXAMPLES)(explain.explain)
 app.command(epilog=listing.EXAMPLES)(listing.ls)
 app.command(epilog=status.EXAMPLES)(status.status)

@@ -20,6 +20,7 @@ from experiments.complaints import problems as complaints
 from experiments.document import Document, Location, Problem, shown
 from experiments.errors import ConfigError
 from experiments.grid import Axes, Grid, Setting, expand
+from experiments.simulation_entry import SimulationEntry
 from experiments.strict_yaml import read
 from workloads.strict import Strict
 from workloads.workload import WorkloadSpec
@@ -29,6 +30,7 @@ Seconds = Annotated[float, Field(gt=0, le=consistency.LONGEST_S, allow_inf_nan=F
 Count = Annotated[int, Field(ge=0)]
 
 AUTO = "auto"
+SIMULATION = "simulation"
 OR_AUTO = {  # what the keys that may be `auto` allow
     "arrival_rate": "must be auto or requests/s above 0",
     "duration_s": f"must be auto or seconds above 0, at most {consistency.LONGEST_S:.0f} (a week)",
@@ -97,6 +99,8 @@ class SweepConfig(Strict):
     """Whether the engine is loaded anew for every trial."""
     max_failures: Count = 3
     """How often a cell that failed is tried again."""
+    simulation: SimulationEntry = SimulationEntry()
+    """What `batchyard simulate` takes the engines to be, beyond their arguments; nothing to a measured sweep."""
 
     _document: Document = PrivateAttr(default_factory=lambda: Document(source="config", values={}))
 
@@ -107,8 +111,9 @@ class SweepConfig(Strict):
 
     @property
     def config_hash(self) -> str:
-        """With `name` the identity of the sweep: 12 hex digits of SHA-256 over the config as written."""
-        text = json.dumps(self.as_written, sort_keys=True, separators=(",", ":"))
+        """With `name` the identity of the sweep: 12 hex digits of SHA-256 over what is written of measuring."""
+        measured = {key: value for key, value in self.as_written.items() if key != SIMULATION}
+        text = json.dumps(measured, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     @property

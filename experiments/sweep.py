@@ -4,7 +4,6 @@ The store is the truth and Tune the scheduler: each block is a new Tuner over th
 `done.json`. Whatever stopped a sweep, the same command goes on with what is missing.
 """
 
-import hashlib
 import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +14,7 @@ from typing import Any
 from deployments.gpu_claim import require_free
 from deployments.lanes import LaneView, start_board
 from deployments.local_ray import local_ray
-from experiments.cells import Cell, blocks, cells
+from experiments.cells import Cell, blocks, cells, cells_hash
 from experiments.config import SweepConfig
 from experiments.errors import ConfigError
 from experiments.explain.over_sweep import with_guides
@@ -24,8 +23,10 @@ from experiments.progress import SweepProgress
 from experiments.provenance import provenance
 from experiments.resolved import Resolved
 from experiments.running_results import RunningResults
+from experiments.simulation.occupancy import with_occupancy
 from experiments.traffic import traffic
 from results.errors import StoreError, one_line
+from results.findings import Findings
 from results.lock import SweepLock
 from results.report.page import write_page
 from results.store import Store
@@ -46,6 +47,8 @@ class Outcome:
     planned: int
     done: int
     ran: int  # cells that this call finished
+    findings: Findings
+    problems: Sequence[str]  # what could not be read of the store
 
     @property
     def complete(self) -> bool:
@@ -94,9 +97,14 @@ def run_sweep(config: SweepConfig, root: str, say: Say) -> Outcome:
 
 def draw(store: Store) -> str:
     """Write the page of a sweep into its folder; its path."""
-    path = f"{store.root}/{PAGE}"
-    write_page(with_guides(find(store)), store, path)
-    return path
+    return drawn(store)[0]
+
+
+def drawn(store: Store) -> tuple[str, Findings]:
+    """The same, and what is on the page."""
+    path, findings = f"{store.root}/{PAGE}", find(store)
+    write_page(with_occupancy(with_guides(findings)), store, path)
+    return path, findings
 
 
 def begun(config: SweepConfig, store: Store) -> dict[str, Any] | None:
@@ -131,11 +139,6 @@ def cells_of(config: SweepConfig, info: Mapping[str, Any] | None) -> tuple[Cell,
             "batchyard with other defaults): go back to that version, or --fresh starts anew",
         )
     return planned
-
-
-def cells_hash(planned: Sequence[Cell]) -> str:
-    """One hash over the ids of all cells of a sweep."""
-    return hashlib.sha256(" ".join(sorted(cell.cell_id for cell in planned)).encode()).hexdigest()[:16]
 
 
 def _left(planned: Sequence[Cell], store: Store) -> list[Cell]:
@@ -259,4 +262,14 @@ def _fit(driver: _Driver, block: Sequence[Cell], progress: SweepProgress) -> Non
 
 def _outcome(root: str, planned: Sequence[Cell], store: Store, *, ran: int) -> Outcome:
     left = _left(planned, store)
-    return Outcome(root=root, page=draw(store), planned=len(planned), done=len(planned) - len(left), ran=ran)
+    page, findings = drawn(store)
+    done = len(planned) - len(left)
+    return Outcome(
+        root=root,
+        page=page,
+        planned=len(planned),
+        done=done,
+        ran=ran,
+        findings=findings,
+        problems=store.problems,
+    )

@@ -19,8 +19,15 @@ class FutureVersion(StoreError):
 
 
 def one_line(error: BaseException) -> str:
-    """The first line of a foreign error that says something, or the name of its class."""
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    """The first line of a foreign error that says something, or the name of its class.
+
+    A line that ends in a colon says what follows, so the next one belongs to it.
+    """
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    said = lines[:1]
+    while said and said[-1].endswith(":") and len(said) < len(lines):
+        said.append(lines[len(said)])
+    return " ".join(said) or type(error).__name__
 
 
 def cannot_write(path: str, error: OSError) -> StoreError:

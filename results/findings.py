@@ -143,6 +143,34 @@ class Guide:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Stretch:
+    """One request in one slot doing one thing over the steps [first_step, end_step).
+
+    `holding`: prefill, decode, padding, finished, waiting (deployments/virtual/occupancy.py says what they are).
+    """
+
+    slot: int
+    request: int
+    holding: str
+    first_step: int
+    end_step: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Occupancy:
+    """Who held which slot of one simulated trial, up to the step `steps`."""
+
+    backend: str
+    setting: str
+    rate: float
+    repeat: int
+    slots: int
+    steps: int
+    utilisation: float | None  # of the whole trial
+    stretches: tuple[Stretch, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
     """Everything that a page about one sweep says."""
 
@@ -158,3 +186,4 @@ class Findings:
     failures: tuple[Failure, ...]
     planned_cells: int
     guides: tuple[Guide, ...] = ()  # theory, not measured
+    occupancy: tuple[Occupancy, ...] = ()  # of a simulated sweep

@@ -201,6 +201,7 @@ class Trial(BaseModel):
     measured_s: float  # first planned arrival → last completion
     total_s: float
     setup: dict[str, Any]  # provenance: versions, device, dtype, threads, git commit
+    counters: dict[str, float] = {}  # what an engine in virtual time counted: preemptions, recomputed tokens, …
 
 
 class Failure(BaseModel):

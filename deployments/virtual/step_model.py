@@ -11,8 +11,9 @@ over it.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Protocol
+from typing import Any, Protocol
 
 
 class StepModel(Protocol):
@@ -128,3 +129,18 @@ class Roofline:
 def _context_of(sequences: int, context_tokens: int, steps: int) -> int:
     """Σ over the steps of the context that each reads: an arithmetic series."""
     return steps * context_tokens + sequences * (steps * (steps - 1) // 2)
+
+
+def record(model: StepModel) -> dict[str, Any]:
+    """A linear model or a roofline as plain JSON values; `recorded` is the inverse."""
+    (name,) = (name for name, kind in _KINDS.items() if isinstance(model, kind))
+    return {"model": name, **{field.name: getattr(model, field.name) for field in fields(_KINDS[name])}}
+
+
+def recorded(values: Mapping[str, Any]) -> Linear | Roofline:
+    """KeyError, TypeError or ValueError if that is not what it is."""
+    costs = dict(values)
+    return _KINDS[costs.pop("model")](**costs)
+
+
+_KINDS: Mapping[str, type[Linear] | type[Roofline]] = {"linear": Linear, "roofline": Roofline}

@@ -1,18 +1,13 @@
 """`batchyard explain`: what theory says of a config before anything runs."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from experiments.commands.arguments import RESULTS, AsJson, Config, Results
-from experiments.commands.completion import gpus, sweeps
+from experiments.commands.step_times import Hardware, Timed, timed_sweep
 from experiments.console import emit, one_line_errors, show, tell
-from experiments.errors import ConfigError
-from results.errors import StoreError
-
-if TYPE_CHECKING:
-    from experiments.config import SweepConfig
 
 EXAMPLES = (
     "Examples:  batchyard explain experiments/configs/full.yaml --hardware H200  ·  "
@@ -23,17 +18,8 @@ EXAMPLES = (
 
 def explain(
     config: Config,
-    hardware: Annotated[
-        str | None,
-        typer.Option(
-            help="Step times by data sheet: a100-40, a100-80, h100, h200, rtx-3090, rtx-4090 or l4.",
-            autocompletion=gpus,
-        ),
-    ] = None,
-    sweep: Annotated[
-        Path | None,
-        typer.Option(help="Step times as this sweep's folder measured them.", autocompletion=sweeps),
-    ] = None,
+    hardware: Hardware = None,
+    sweep: Timed = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Write a page with figures too.")
     ] = None,
@@ -52,12 +38,10 @@ def explain(
         from experiments.explain.explanation import to_dict
         from experiments.explain.text import text
 
-        if hardware is not None and sweep is not None:
-            raise ConfigError("explain takes step times from one of --hardware and --sweep, got both")
         loaded = load(config)
         for warning in loaded.warnings:
             tell(f"warning: {config}: {warning}")
-        info = _measured(loaded, hardware, sweep, results)
+        info = timed_sweep(loaded, "explain", hardware, sweep, results)
         explanation = derive(loaded, bases(loaded, hardware=hardware, sweep=info))
         if as_json:
             emit({**to_dict(explanation), "page": None if output is None else str(output)})
@@ -69,22 +53,3 @@ def explain(
 
             write(explanation, output)
             (tell if as_json else show)(f"page: {output}")
-
-
-def _measured(
-    config: "SweepConfig", hardware: str | None, sweep: Path | None, results: Path
-) -> dict[str, Any] | None:
-    """The sweep.json with step times: of the folder that is named, else of the config's own sweep, if it began."""
-    from experiments.explain.basis import measured
-    from experiments.sweep import sweep_root
-    from results.read import open_sweep
-    from results.store import Store
-
-    if hardware is not None:
-        return None
-    if sweep is None:
-        return Store(sweep_root(config, results)).read_sweep()
-    info = open_sweep(sweep).read_sweep() or {}
-    if not measured(info):
-        raise StoreError(f"{sweep}/sweep.json has no step times: only arrival_rate: auto measures them")
-    return info

@@ -57,7 +57,7 @@ def in_words(one: "Standing") -> str:
         return f"running (process {held.pid})"
     if one.state == "elsewhere" and held is not None:
         return f"process {held.pid} on {held.host}, which cannot be seen from here"
-    return str(one.state)
+    return f"{one.state}, simulated" if "simulated" in one.info else str(one.state)
 
 
 def when(stamp: str | None) -> str:

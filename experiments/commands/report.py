@@ -23,6 +23,7 @@ def report(
     with one_line_errors():
         from experiments.explain.over_sweep import with_guides
         from experiments.final_findings import emit_findings, show_findings
+        from experiments.simulation.occupancy import with_occupancy
         from results.read import open_sweep
         from results.report.page import write_page
         from results.summary import find
@@ -34,7 +35,7 @@ def report(
         path = output or folder / "report.html"
         if path.is_dir():
             path = path / "report.html"
-        write_page(with_guides(findings), store, path)
+        write_page(with_occupancy(with_guides(findings)), store, path)
         for problem in store.problems:
             tell(f"warning: {problem}")
         if as_json:

@@ -36,6 +36,7 @@ def _cells(one: "Standing") -> "Sequence[Cell]":
     """The cells of its config; none if that cannot be known (another version made them, or none are known yet)."""
     from experiments.config import parse
     from experiments.errors import ConfigError
+    from experiments.simulation.simulation import Simulation
     from experiments.sweep import begun, cells_of
     from results.errors import StoreError
     from results.store import Store
@@ -45,6 +46,8 @@ def _cells(one: "Standing") -> "Sequence[Cell]":
         return ()
     try:
         check_sweep(one.info, one.folder, CONFIGURED)
+        if "simulated" in one.info:
+            return Simulation.from_info(one.info, f"{one.folder}/sweep.json").cells(one.info)
         config = parse(one.info["config"], source=f"{one.folder}/sweep.json")
         return cells_of(config, begun(config, Store(one.folder))) or ()
     except (ConfigError, StoreError) as error:
@@ -77,6 +80,8 @@ def _document(one: "Standing", cells: "Sequence[Cell]") -> dict[str, Any]:
 
 def _show(one: "Standing", cells: "Sequence[Cell]") -> None:
     show(f"{one.name}: {in_words(one)}")
+    for backend, said in (one.info.get("simulated") or {}).get("backends", {}).items():
+        show(f"simulated, not measured: {backend}: {said['text']}")
     if one.planned is None:
         show("cells: not known yet, its engines are timed first")
     else:

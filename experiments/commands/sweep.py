@@ -3,15 +3,18 @@
 import os
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from experiments.commands.arguments import RESULTS, AsJson, Config, Folder, Results, command
-from experiments.console import one_line_errors, show, tell
+from experiments.commands.outcome import conclude
+from experiments.console import one_line_errors, tell
 from results.errors import StoreError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from experiments.config import SweepConfig
 
 SWEEP_EXAMPLES = (
@@ -61,47 +64,47 @@ def resume(folder: Folder, as_json: AsJson = False) -> None:
 
         info = open_sweep(folder).read_sweep() or {}
         check_sweep(info, folder, CONFIGURED)
-        loaded = parse(info["config"], source=f"{folder}/sweep.json")
-        if folder.resolve().name != f"{loaded.name}-{loaded.config_hash}":
-            raise StoreError(
-                f"{folder}: must be named {loaded.name}-{loaded.config_hash} as its config says; rename it back"
-            )
         again = command("resume", folder)
+        if "simulated" in info:
+            _resume_simulation(info, folder, again=again, as_json=as_json)
+            return
+        loaded = parse(info["config"], source=f"{folder}/sweep.json")
+        _must_be_named(folder, f"{loaded.name}-{loaded.config_hash}")
         _run(loaded, folder.resolve().parent, fresh=False, again=again, as_json=as_json)
 
 
 def _run(config: "SweepConfig", results: Path, *, fresh: bool, again: str, as_json: bool) -> None:
-    from experiments.final_findings import emit_findings, show_findings
     from experiments.preflight import check
     from experiments.sweep import run_sweep, sweep_root
-    from results.store import Store
-    from results.summary import find
 
     root = sweep_root(config, results)
     if fresh:
         check(config, tell)  # before the earlier run is moved, not only before the new one begins
-        _move_aside(Path(root))
+        move_aside(Path(root))
     try:
         outcome = run_sweep(config, root, tell)
     except KeyboardInterrupt:
         tell(f"interrupted; nothing that was done is lost: `{again}` goes on")
         raise typer.Exit(130) from None
-    store = Store(root)
-    findings = find(store)
-    if as_json:
-        emit_findings(findings, root, outcome.page, store.problems)
-    else:
-        show_findings(findings, outcome.page)
-    say = tell if as_json else show
-    if outcome.ran == 0 and outcome.complete:
-        say(f"This sweep is complete ({outcome.done} cells); --fresh starts anew.")
-    if not outcome.complete:
-        failed = outcome.planned - outcome.done
-        say(f"{failed} of {outcome.planned} cells failed; `{again}` tries them again.")
-        raise typer.Exit(1)
+    conclude(outcome, again=again, as_json=as_json)
 
 
-def _move_aside(root: Path) -> None:
+def _resume_simulation(info: "Mapping[str, Any]", folder: Path, *, again: str, as_json: bool) -> None:
+    from experiments.commands.simulate import run
+    from experiments.simulation.simulation import Simulation
+
+    simulation = Simulation.from_info(info, f"{folder}/sweep.json")
+    _must_be_named(folder, f"{simulation.name}-{simulation.identity}")
+    run(simulation, folder.resolve().parent, fresh=False, again=again, as_json=as_json)
+
+
+def _must_be_named(folder: Path, name: str) -> None:
+    if folder.resolve().name != name:
+        raise StoreError(f"{folder}: must be named {name} as its config says; rename it back")
+
+
+def move_aside(root: Path) -> None:
+    """Keep an earlier run beside the new one. StoreError if somebody drives it."""
     from results.lock import SweepLock
 
     if root.exists():

@@ -12,7 +12,7 @@ from deployments.backends.engine_args import SimulatedArgs
 from deployments.models import ModelSpec
 from deployments.virtual.hardware import HARDWARE, Hardware, spelt
 from deployments.virtual.model_shape import ModelShape, model_shape
-from deployments.virtual.step_model import Linear, StepModel
+from deployments.virtual.step_model import Linear, StepModel, recorded
 from experiments.capacity import from_record
 from experiments.complaints import unknown_name
 from experiments.config import SweepConfig
@@ -33,7 +33,7 @@ class Basis:
     """The step times of one backend, and what they are in words."""
 
     model: StepModel
-    kind: str  # data sheet, measured, config, default
+    kind: str  # data sheet, measured, config, default, assumed (by a simulated sweep)
     text: str
     hardware: Hardware | None = None
     shape: ModelShape | None = None
@@ -93,6 +93,14 @@ def measured(sweep: Mapping[str, Any]) -> dict[str, Linear]:
         if model.step_s(1) > 0:
             found[backend] = model
     return found
+
+
+def assumed(record: Mapping[str, Any]) -> dict[str, Basis]:
+    """What a simulated sweep took its backends to be. KeyError, TypeError or ValueError if that is not said."""
+    return {
+        name: Basis(model=recorded(one["step_model"]), kind="assumed", text=one["text"])
+        for name, one in record["backends"].items()
+    }
 
 
 def in_words(model: Linear) -> str:

@@ -6,14 +6,16 @@ from typing import Any
 
 from experiments.config import parse
 from experiments.errors import ConfigError
-from experiments.explain.basis import bases
+from experiments.explain.basis import assumed, bases
 from experiments.explain.explanation import explain
 from experiments.explain.guide_lines import guides
 from experiments.resolved import Resolved
 from results.findings import Findings, Guide
+from results.records import VIRTUAL
+from results.summary import shown_backend
 from workloads.errors import WorkloadError
 
-KNOWN = ("config", "measured")  # bases that say something about this sweep
+KNOWN = ("config", "measured", "assumed")  # bases that say something about this sweep
 
 
 def with_guides(findings: Findings) -> Findings:
@@ -33,7 +35,10 @@ def guides_of(sweep: Mapping[str, Any]) -> tuple[Guide, ...]:
     if not isinstance(sweep.get("config"), Mapping):
         return ()
     config = parse(sweep["config"], source="sweep.json")
-    found = bases(config, sweep=sweep)
+    found = bases(config, sweep=sweep) if "simulated" not in sweep else assumed(sweep["simulated"])
     rates = Resolved.from_dict(sweep["resolved"]).rates
     known = {backend for backend, basis in found.items() if basis.kind in KNOWN}
-    return tuple(guide for guide in guides(explain(config, found, rates)) if guide.backend in known)
+    drawn = [guide for guide in guides(explain(config, found, rates)) if guide.backend in known]
+    if "simulated" in sweep:
+        drawn = [replace(guide, backend=shown_backend(guide.backend, VIRTUAL)) for guide in drawn]
+    return tuple(drawn)

@@ -3,7 +3,7 @@
 import os
 
 from results.findings import Findings
-from results.report import batches, changes, curves, frame, glossary, splits, theory
+from results.report import batches, changes, curves, frame, glossary, occupancy, splits, theory
 from results.report.answer import answer
 from results.report.panel import Absent, Panel
 from results.report.series import series_of
@@ -43,5 +43,6 @@ def _panels(findings: Findings) -> dict[str, Panel | Absent]:
         changes.panel(findings),
         splits.panel(findings),
         batches.panel(findings),
+        occupancy.panel(findings),
     )
     return {panel.name: panel for panel in made}

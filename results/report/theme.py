@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from results.records import SIMULATED
+
 # family → (light, dark) per setting, the plainest first
 _FAMILIES: dict[str, tuple[tuple[str, str], ...]] = {
     "naive": (("#c4520a", "#f08a4b"), ("#e08a50", "#f8b58c"), ("#8f3a04", "#d9702f")),
@@ -62,6 +64,14 @@ TRIGGERS: dict[str, str] = {
     "flush": "#b4bbc4",
     "join": "#8a7550",
 }
+HOLDINGS: dict[str, str] = {
+    "prefill": "#d39b00",
+    "decode": "#2d7f8f",
+    "padding": "#9b3f8c",
+    "finished": "#b4bbc4",
+    "waiting": "#8a7550",
+}
+"""What a slot is held for."""
 _NEUTRALS: dict[str, str] = {
     INK: "#e8ecf1",
     MUTED: "#a3adba",
@@ -74,6 +84,7 @@ _NEUTRALS: dict[str, str] = {
     "#9b3f8c": "#d583c8",
     "#b4bbc4": "#59626e",
     "#8a7550": "#c0a877",
+    "#2d7f8f": "#58b5c6",
 }
 DARK: dict[str, str] = _NEUTRALS | {
     light: dark for shades in (*_FAMILIES.values(), _OTHERS) for light, dark in shades
@@ -96,7 +107,7 @@ def style(family: str, backend: str, position: int) -> Style:
     symbols = _SYMBOLS.get(family, _OTHER_SYMBOLS)
     return Style(
         colour=shades[position % len(shades)][0],
-        dash=_DASHES.get(backend, "longdash"),
+        dash=_DASHES.get(backend.removeprefix(f"{SIMULATED} "), "longdash"),
         symbol=symbols[position % len(symbols)],
     )
 

@@ -1,0 +1,27 @@
+"""How a command that ran a sweep ends: what was found, what is missing, and the exit code."""
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from experiments.console import show, tell
+
+if TYPE_CHECKING:
+    from experiments.sweep import Outcome
+
+
+def conclude(outcome: "Outcome", *, again: str, as_json: bool) -> None:
+    """Say what was found. `again`: the command that goes on. Exits with 1 if cells are missing."""
+    from experiments.final_findings import emit_findings, show_findings
+
+    if as_json:
+        emit_findings(outcome.findings, outcome.root, outcome.page, outcome.problems)
+    else:
+        show_findings(outcome.findings, outcome.page)
+    say = tell if as_json else show
+    if outcome.ran == 0 and outcome.complete:
+        say(f"This sweep is complete ({outcome.done} cells); --fresh starts anew.")
+    if not outcome.complete:
+        failed = outcome.planned - outcome.done
+        say(f"{failed} of {outcome.planned} cells failed; `{again}` tries them again.")
+        raise typer.Exit(1)

@@ -1,0 +1,78 @@
+"""`batchyard simulate`: a sweep in virtual time, or what is missing of it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from experiments.commands.arguments import RESULTS, AsJson, Config, Results, command
+from experiments.commands.outcome import conclude
+from experiments.commands.step_times import Hardware, Timed, timed_sweep
+from experiments.commands.sweep import move_aside
+from experiments.console import one_line_errors, tell
+
+if TYPE_CHECKING:
+    from experiments.simulation.simulation import Simulation
+
+EXAMPLES = (
+    "Examples:  batchyard simulate experiments/configs/full.yaml --hardware H200  ·  "
+    "batchyard simulate my.yaml --sweep results/data/local-0123456789ab  ·  "
+    "batchyard simulate my.yaml --repeats 30 --json > findings.json"
+)
+
+
+def simulate(
+    config: Config,
+    hardware: Hardware = None,
+    sweep: Timed = None,
+    repeats: Annotated[
+        int | None, typer.Option(min=1, max=1_000, help="Default: 10, or the config's if it has more.")
+    ] = None,
+    fresh: Annotated[bool, typer.Option(help="Start anew; an earlier run is kept beside it.")] = False,
+    results: Results = RESULTS,
+    as_json: AsJson = False,
+) -> None:
+    """Run a sweep in virtual time: the same config, strategies, rows and page, without Ray, a model or a GPU.
+
+    huggingface becomes an engine that runs a batch to its longest row, vllm and huggingface-continuous one that
+    forms its batch anew at each step. Step times: --hardware, else --sweep, else what a sweep of this config
+    measured, else the defaults of the simulated engine. Ctrl-C loses nothing: the same command goes on.
+    """  # fmt: skip
+    with one_line_errors():
+        from experiments.config import load
+        from experiments.explain.basis import bases
+        from experiments.simulation.simulation import Simulation
+
+        loaded = load(config)
+        for warning in loaded.warnings:
+            tell(f"warning: {config}: {warning}")
+        info = timed_sweep(loaded, "simulate", hardware, sweep, results)
+        options = _options(hardware, sweep, repeats)
+        simulation = Simulation.of(
+            loaded, bases(loaded, hardware=hardware, sweep=info), repeats=repeats, options=options
+        )
+        elsewhere = () if results == RESULTS else ("--results", results)
+        again = command("simulate", config, *options, *elsewhere)
+        run(simulation, results, fresh=fresh, again=again, as_json=as_json)
+
+
+def run(simulation: "Simulation", results: Path, *, fresh: bool, again: str, as_json: bool) -> None:
+    """Run what is missing and say what was found."""
+    from experiments.simulation.run import run_simulation
+
+    root = simulation.root(results)
+    if fresh:
+        move_aside(Path(root))
+    for name, premise in simulation.premises.items():
+        tell(f"simulated {name}: {premise.text}")
+    try:
+        outcome = run_simulation(simulation, root, tell)
+    except KeyboardInterrupt:
+        tell(f"interrupted; nothing that was done is lost: `{again}` goes on")
+        raise typer.Exit(130) from None
+    conclude(outcome, again=again, as_json=as_json)
+
+
+def _options(hardware: str | None, sweep: Path | None, repeats: int | None) -> list[str]:
+    given = {"--hardware": hardware, "--sweep": sweep, "--repeats": repeats}
+    return [text for name, value in given.items() if value is not None for text in (name, str(value))]

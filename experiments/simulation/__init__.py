@@ -1,0 +1,1 @@
+"""A sweep in virtual time: the same config, strategies, store and page, without Ray or a model."""

@@ -1,0 +1,59 @@
+"""Which engine in virtual time a backend becomes: huggingface the lockstep one, what can be joined the iteration one."""
+
+from deployments.backends.registry import BACKENDS
+from deployments.virtual.engine import EngineSettings
+from deployments.virtual.iteration import Iteration, Order
+from deployments.virtual.kv_cache import KVCache
+from deployments.virtual.lockstep import Lockstep
+from experiments.cells import Cell
+from experiments.simulation.premise import Premise
+from experiments.simulation_entry import SimulationEntry
+
+BUDGET_TOKENS = {"vllm": 2048}  # vLLM's own choice where it is asked for none
+BLOCK_TOKENS = 16  # vLLM's on a GPU
+
+
+def engine_of(cell: Cell, premise: Premise, entry: SimulationEntry) -> EngineSettings:
+    """The engine that runs the cell. ValueError if it could not move."""
+    args = BACKENDS[cell.backend].args_type.model_validate(dict(cell.engine))
+    if not args.joinable:
+        return Lockstep(step=premise.step_model, prefill_chunk=entry.prefill_chunk)
+    slots = cell.engine.get("max_num_seqs", cell.knobs["max_batch_size"])
+    return Iteration(
+        step=premise.step_model,
+        max_num_seqs=slots,
+        max_num_batched_tokens=_budget_tokens(cell, entry),
+        prefill_chunk=entry.prefill_chunk,
+        order=_order(cell, entry),
+        kv=_kv_cache(cell, premise, entry),
+    )
+
+
+def _budget_tokens(cell: Cell, entry: SimulationEntry) -> int | None:
+    given: int | None = cell.engine.get("max_num_batched_tokens", entry.max_num_batched_tokens)
+    return BUDGET_TOKENS.get(cell.backend) if given is None else given
+
+
+def _order(cell: Cell, entry: SimulationEntry) -> Order:
+    return "prefill-first" if cell.engine.get("scheduler") == "prefill_first" else entry.order
+
+
+def _kv_cache(cell: Cell, premise: Premise, entry: SimulationEntry) -> KVCache | None:
+    """By the config, the engine's arguments, or the memory of the hardware; None: no limit is known."""
+    block_tokens = entry.kv_block_tokens or cell.engine.get("kv_block_tokens", BLOCK_TOKENS)
+    blocks = entry.kv_blocks or cell.engine.get("kv_blocks")
+    if blocks is None:
+        if premise.kv_tokens is None:
+            return None
+        blocks = max(1, premise.kv_tokens // block_tokens)
+    known = KVCache(
+        blocks=blocks, block_tokens=block_tokens, admission=entry.admission, preemption=entry.preemption
+    )
+    return KVCache(
+        blocks=blocks,
+        block_tokens=block_tokens,
+        admission=entry.admission,
+        preemption=entry.preemption,
+        bytes_per_token=premise.kv_bytes_per_token or known.bytes_per_token,
+        swap_bytes_per_s=premise.swap_bytes_per_s or known.swap_bytes_per_s,
+    )

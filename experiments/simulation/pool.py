@@ -1,0 +1,105 @@
+"""Cells on the cores at hand, each in a process of its own; few requests are not worth one.
+
+A cell that is done is in the store, so an interrupted run loses what was under way and no more.
+"""
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass
+from functools import lru_cache
+from multiprocessing.connection import wait as wait_for
+from typing import Any
+
+from experiments.cells import Cell
+from experiments.simulation.cell_run import run_cell
+from experiments.simulation.premise import Premise
+from experiments.simulation_entry import SimulationEntry
+from results.store import Store
+from workloads.shape import Shape, shape
+from workloads.spec import WorkloadSpec
+
+ALONE = 20_000  # expected requests, in all: starting processes takes longer
+LOOK_EVERY_S = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conditions:
+    """What all cells share."""
+
+    root: str  # the store
+    premises: Mapping[str, Premise]
+    entry: SimulationEntry
+    setup: Mapping[str, Any]  # provenance
+
+
+def run_cells(left: Sequence[Cell], conditions: Conditions) -> Iterator[int]:
+    """Run them all; yields how many have ended, at least twice a second. StoreError as the store."""
+    ordered = sorted(left, key=lambda cell: (cell.repeat, cell.rate))  # cells of one shape together
+    processes = min(len(os.sched_getaffinity(0)), len(ordered))
+    if processes < 2 or sum(cell.rate * cell.duration_s for cell in ordered) < ALONE:
+        for ended, cell in enumerate(ordered, start=1):
+            _run(cell, conditions)
+            yield ended
+        return
+    yield from _in_processes(ordered, conditions, processes)
+
+
+def _in_processes(ordered: Sequence[Cell], conditions: Conditions, processes: int) -> Iterator[int]:
+    pool = ProcessPoolExecutor(
+        processes,
+        mp_context=multiprocessing.get_context("spawn"),
+        initializer=_begin,
+        initargs=(conditions,),
+    )
+    running: set[Future[None]] = set()
+    try:
+        running |= {pool.submit(_run_here, cell) for cell in ordered}
+        while running:
+            ended, running = wait(running, timeout=LOOK_EVERY_S, return_when=FIRST_COMPLETED)
+            for one in ended:
+                one.result()
+            yield len(ordered) - len(running)
+        pool.shutdown()
+    except BaseException:  # an interrupt too: a cell may take minutes, and is not worth the wait
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in multiprocessing.active_children():
+            process.terminate()
+        raise
+
+
+_conditions: Conditions | None = None  # of this process, if it is one of a pool
+
+
+def _begin(conditions: Conditions) -> None:
+    global _conditions
+    _conditions = conditions
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is the parent's, who ends this process
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait_for([parent.sentinel])
+        os._exit(1)
+
+
+def _run_here(cell: Cell) -> None:
+    assert _conditions is not None, "the process was not begun"
+    _run(cell, _conditions)
+
+
+def _run(cell: Cell, conditions: Conditions) -> None:
+    made = _shape(cell.workload, cell.rate, cell.duration_s, cell.seed, cell.repeat)
+    premise, store = conditions.premises[cell.backend], Store(conditions.root)
+    run_cell(cell, made, premise, conditions.entry, store, conditions.setup)
+
+
+@lru_cache(maxsize=2)
+def _shape(workload: WorkloadSpec, rate: float, duration_s: float, seed: int, repeat: int) -> Shape:
+    """Made once for the cells of a rate and repeat, which follow each other."""
+    return shape(workload, rate=rate, duration_s=duration_s, seed=seed, repeat=repeat)

@@ -1,0 +1,49 @@
+"""What a backend is taken to be in virtual time: how long its steps take, and how large its KV cache is."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from deployments.virtual.step_model import StepModel, record, recorded
+from experiments.explain.basis import Basis
+from experiments.grid import Setting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Premise:
+    """Of one backend."""
+
+    step_model: StepModel
+    kind: str  # where it comes from: data sheet, measured, config, default, calibration
+    text: str  # the same in words, with the numbers
+    kv_tokens: int | None = None  # what the KV cache holds; None: not known, and no limit
+    kv_bytes_per_token: int | None = None
+    swap_bytes_per_s: float | None = None  # between the GPU and its host
+
+    @classmethod
+    def of(cls, basis: Basis, setting: Setting) -> Self:
+        """What a basis of theory says of a backend; the setting is any on it. ModelError as `Basis.kv_tokens`."""
+        return cls(
+            step_model=basis.model,
+            kind=basis.kind,
+            text=basis.text,
+            kv_tokens=basis.kv_tokens(setting),
+            kv_bytes_per_token=basis.shape.kv_bytes_per_token if basis.shape else None,
+            swap_bytes_per_s=basis.hardware.pcie_bytes_per_s if basis.hardware else None,
+        )
+
+    def to_record(self) -> dict[str, Any]:
+        """Plain JSON values; `from_record` is the inverse."""
+        return {
+            "step_model": record(self.step_model),
+            "kind": self.kind,
+            "text": self.text,
+            "kv_tokens": self.kv_tokens,
+            "kv_bytes_per_token": self.kv_bytes_per_token,
+            "swap_bytes_per_s": self.swap_bytes_per_s,
+        }
+
+    @classmethod
+    def from_record(cls, values: Mapping[str, Any]) -> Self:
+        """KeyError, TypeError or ValueError if that is not what it is."""
+        return cls(**{**values, "step_model": recorded(values["step_model"])})

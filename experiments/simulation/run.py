@@ -1,0 +1,111 @@
+"""The driver of a simulated sweep: begin or go on, run the cells that are missing, draw the page."""
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from experiments.cells import Cell
+from experiments.provenance import provenance
+from experiments.simulation.pool import Conditions, run_cells
+from experiments.simulation.simulation import Simulation
+from experiments.sweep import Outcome, Say, drawn
+from results.errors import StoreError
+from results.lock import SweepLock
+from results.store import Store
+from results.sweep_document import RESOLVED, check_sweep
+
+QUIET_S = 5.0  # what is over by then shows no progress
+PLAIN_EVERY_S = 10.0
+
+
+def run_simulation(simulation: Simulation, root: str, say: Say) -> Outcome:
+    """Run what is missing; returns at once if nothing is. ConfigError, WorkloadError or StoreError.
+
+    KeyboardInterrupt loses nothing that was done.
+    """
+    store = Store(root)
+    with SweepLock(root) as note:
+        if note:
+            say(note)
+        info = _begun(simulation, store)
+        planned = simulation.cells(info)
+        if info is None:
+            info = simulation.info()
+            store.write_sweep(info)
+        left = _left(planned, store)
+        if 0 < len(left) < len(planned):
+            say(f"going on: {len(planned) - len(left)} of {len(planned)} cells are done")
+        if left:
+            conditions = Conditions(
+                root=root,
+                premises=simulation.premises,
+                entry=simulation.config.simulation,
+                setup=provenance(),
+            )
+            for _ in _watched(run_cells(left, conditions), len(planned), len(planned) - len(left), say):
+                pass
+        missing = _left(planned, store)
+        page, findings = drawn(store)
+    return Outcome(
+        root=root,
+        page=page,
+        planned=len(planned),
+        done=len(planned) - len(missing),
+        ran=len(left) - len(missing),
+        findings=findings,
+        problems=store.problems,
+    )
+
+
+def _begun(simulation: Simulation, store: Store) -> dict[str, Any] | None:
+    info = store.read_sweep()
+    if info is None:
+        return None
+    check_sweep(info, store.root, {**RESOLVED, "simulated": dict, "shapes_hash": str})
+    if info["config_hash"] != simulation.identity:
+        raise StoreError(
+            f"{store.root}/sweep.json is of another sweep ({info['config_hash']}, this one is "
+            f"{simulation.identity}): move it away, or --fresh starts anew"
+        )
+    return info
+
+
+def _left(planned: Iterable[Cell], store: Store) -> list[Cell]:
+    done = store.done_cells()
+    return [cell for cell in planned if cell.cell_id not in done]
+
+
+def _watched(ended: Iterator[int], planned: int, before: int, say: Callable[[str], None]) -> Iterator[int]:
+    """Show how far it is, once it has taken some seconds: a bar on a terminal, else a line now and then."""
+    console = Console(stderr=True)
+    began_s = time.monotonic()
+    next_s = began_s + QUIET_S
+    bar = Progress(
+        TextColumn("simulating"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("cells"),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+    )
+    task = bar.add_task("", total=planned, completed=before)
+    try:
+        for count in ended:
+            now_s = time.monotonic()
+            if now_s >= next_s and console.is_terminal:
+                bar.start()
+                next_s = float("inf")
+            elif now_s >= next_s and before + count < planned:
+                left_s = (now_s - began_s) / max(1, count) * (planned - before - count)
+                say(f"[{before + count}/{planned}] about {left_s:.0f} s left")
+                next_s = now_s + PLAIN_EVERY_S
+            bar.update(task, completed=before + count)
+            yield count
+    finally:
+        bar.stop()
+        sys.stderr.flush()

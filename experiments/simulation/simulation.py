@@ -1,0 +1,146 @@
+"""A simulated sweep: a config, what its backends are taken to be, and how often each cell is run.
+
+Its folder is named after all of these, so that other hardware is another sweep. sweep.json holds them, and
+is all that is needed to go on, to draw the page again, and to say what was assumed.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Self
+
+import numpy as np
+
+from experiments.capacity import resolve_rates
+from experiments.cells import Cell, cells, cells_hash
+from experiments.config import SweepConfig, parse
+from experiments.errors import ConfigError
+from experiments.explain.basis import Basis
+from experiments.provenance import provenance
+from experiments.resolved import Resolved
+from experiments.simulation.premise import Premise
+from results.errors import StoreError, one_line
+from workloads.shape import Shape, shape
+
+FEWEST_REPEATS = 10  # virtual time is cheap
+SUFFIX = "-simulated"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Simulation:
+    """`config` has the repeats that are run; `options` are those that were typed, to be typed again."""
+
+    config: SweepConfig
+    premises: Mapping[str, Premise]  # by backend
+    options: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        config: SweepConfig,
+        bases: Mapping[str, Basis],
+        *,
+        repeats: int | None = None,
+        options: Sequence[str] = (),
+    ) -> Self:
+        """`repeats`: 10, or more if the config has more, if left out. ModelError if a model does not fit."""
+        count = max(FEWEST_REPEATS, config.repeats) if repeats is None else repeats
+        of_backend = {setting.backend: setting for setting in config.settings}
+        return cls(
+            config=config.model_copy(update={"repeats": count}),
+            premises={name: Premise.of(bases[name], setting) for name, setting in of_backend.items()},
+            options=tuple(options),
+        )
+
+    @classmethod
+    def from_info(cls, info: Mapping[str, Any], source: str) -> Self:
+        """From a sweep.json. ConfigError if its config is not one any more, StoreError if it is damaged."""
+        try:
+            record = info["simulated"]
+            premises = {name: Premise.from_record(one) for name, one in record["backends"].items()}
+            repeats, options = int(record["repeats"]), tuple(map(str, record["options"]))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            text = f"{source}: simulated must hold backends, repeats and options: {one_line(error)}"
+            raise StoreError(text) from error
+        config = parse(info["config"], source=source).model_copy(update={"repeats": repeats})
+        return cls(config=config, premises=premises, options=options)
+
+    @property
+    def name(self) -> str:
+        """Says that it is simulated, in listings and on its page."""
+        return f"{self.config.name}{SUFFIX}"
+
+    @property
+    def identity(self) -> str:
+        """12 hex digits over the config as written, the premises and the repeats."""
+        premises = {name: premise.to_record() for name, premise in sorted(self.premises.items())}
+        known = [dict(self.config.as_written), premises, self.config.repeats]
+        return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()[:12]
+
+    def root(self, results: str | os.PathLike[str]) -> str:
+        """Its folder."""
+        return f"{os.fspath(results).rstrip('/')}/{self.name}-{self.identity}"
+
+    def resolve(self) -> Resolved:
+        """Rates and durations; automatic ones from the step models."""
+        models = {name: premise.step_model for name, premise in self.premises.items()}
+        return resolve_rates(self.config, models)
+
+    def cells(self, info: Mapping[str, Any] | None = None) -> tuple[Cell, ...]:
+        """Every cell; of a sweep that has begun, as it began. ConfigError if they would be others by now."""
+        planned = cells(self.config, Resolved.from_dict(info["resolved"]) if info else self.resolve())
+        if info and (
+            cells_hash(planned) != info["cells_hash"] or shapes_hash(planned) != info["shapes_hash"]
+        ):
+            raise ConfigError(
+                f"{self.name}: its cells or requests are not those that it began with (another version of "
+                "batchyard, or another trace file): --fresh starts anew"
+            )
+        return planned
+
+    def info(self) -> dict[str, Any]:
+        """What sweep.json holds. WorkloadError if the workload cannot be made."""
+        resolved = self.resolve()
+        planned = cells(self.config, resolved)
+        return {
+            "name": self.name,
+            "config_hash": self.identity,
+            "config": dict(self.config.as_written),
+            "simulated": {
+                "repeats": self.config.repeats,
+                "options": list(self.options),
+                "backends": {name: premise.to_record() for name, premise in self.premises.items()},
+            },
+            "resolved": resolved.to_dict(),
+            "measured": {},
+            "planned_cells": len(planned),
+            "cells_hash": cells_hash(planned),
+            "workload_hashes": {},
+            "shapes_hash": shapes_hash(planned),
+            "provenance": provenance(),
+            "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+
+
+def shape_of(cell: Cell) -> Shape:
+    """The requests of a cell; the same for all strategies of its rate and repeat."""
+    return shape(
+        cell.workload, rate=cell.rate, duration_s=cell.duration_s, seed=cell.seed, repeat=cell.repeat
+    )
+
+
+def shape_hash(made: Shape) -> str:
+    """16 hex digits over when requests come and how long they are; times in whole microseconds."""
+    columns = (np.round(made.arrival_s * 1e6), made.prompt_tokens, made.output_tokens, [made.max_new_tokens])
+    digest = hashlib.sha256()
+    for column in columns:
+        digest.update(np.asarray(column).astype("<i8").tobytes())
+    return digest.hexdigest()[:16]
+
+
+def shapes_hash(planned: Sequence[Cell]) -> str:
+    """One hash over the requests of the first repeat at the lowest rate: another trace or law has another."""
+    return shape_hash(shape_of(min(planned, key=lambda cell: (cell.rate, cell.repeat))))

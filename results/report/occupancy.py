@@ -1,0 +1,167 @@
+"""Who held which slot over the engine's steps: a batch that runs to its longest row beside one that is re-formed."""
+
+from collections.abc import Sequence
+from html import escape
+
+import plotly.graph_objects as go
+
+from results.findings import Findings, Occupancy
+from results.report import numbers, theme
+from results.report.panel import Absent, Chart, Choice, Control, Panel, Table, View
+from results.report.series import backend_name
+
+_HEADING = "Who holds a slot"
+_HOLDINGS: dict[str, str] = {
+    "prefill": "computes a prompt",
+    "decode": "makes a token",
+    "padding": "a row that is all padding in this step",
+    "finished": "done, and kept by its batch",
+    "waiting": "holds its slot, and others take the step's tokens",
+}
+_ROW_PX = 15
+_TITLE_PX = 62
+
+
+def panel(findings: Findings) -> Panel | Absent:
+    """One view for each arrival rate, the highest first."""
+    if not findings.occupancy:
+        reason = "Only a simulated sweep knows which request held which slot."
+        return Absent(name="occupancy", heading=_HEADING, reason=reason)
+    rates = list(dict.fromkeys(one.rate for one in findings.occupancy))
+    views = {
+        str(place): _view([one for one in findings.occupancy if one.rate == rate], rate)
+        for place, rate in enumerate(rates)
+    }
+    choices = tuple(Choice(value=str(n), label=numbers.rate(rate)) for n, rate in enumerate(rates))
+    return Panel(
+        name="occupancy",
+        controls=(Control(name="arrival rate", choices=choices),),
+        views=views,
+        table=_table(findings.occupancy),
+        notes=(
+            "Each row is a slot, each column one forward pass; all strategies get the same requests. "
+            + "; ".join(f"{name}: {why}" for name, why in _HOLDINGS.items())
+            + ". White is nobody. Useful: slot-steps that made an output token ÷ (slots × passes), over the whole "
+            "trial; a prefill pass but the last makes none.",
+        ),
+    )
+
+
+def _view(shown: Sequence[Occupancy], rate: float) -> View:
+    said = ", ".join(f"{_share(one)} with {one.setting}" for one in shown)
+    return View(
+        heading=f"At {numbers.rate(rate)} the share of slot-steps that make a token is {said}",
+        charts=(_chart(shown, rate),),
+    )
+
+
+def _chart(shown: Sequence[Occupancy], rate: float) -> Chart:
+    heights = [_ROW_PX * one.slots for one in shown]
+    whole = sum(heights) + _TITLE_PX * len(shown) + 40
+    figure = go.Figure()
+    layout = theme.layout(height_px=whole, legend=True, barmode="overlay", bargap=0.12, annotations=[])
+    layout["margin"] = {"l": 56, "r": 12, "t": 34, "b": 74}
+    room = whole - layout["margin"]["t"] - layout["margin"]["b"]
+    taken = heights and sum(heights)
+    gap = (room - taken) / max(1, len(shown) - 1) if len(shown) > 1 else 0.0
+    top = float(room)
+    last = max(one.steps for one in shown)
+    listed: set[str] = set()
+    for place, (one, height) in enumerate(zip(shown, heights, strict=True), start=1):
+        suffix = "" if place == 1 else str(place)
+        bottom = top - height
+        for holding in _HOLDINGS:
+            if any(stretch.holding == holding for stretch in one.stretches):
+                figure.add_trace(_bars(one, holding, suffix, legend=holding not in listed))
+                listed.add(holding)
+        layout[f"yaxis{suffix}"] = theme.axis(
+            "slot",
+            domain=[bottom / room, top / room],
+            range=[one.slots - 0.5, -0.5],
+            showgrid=False,
+            dtick=_every(one.slots),
+        )
+        layout[f"yaxis{suffix}"]["anchor"] = f"x{suffix}"
+        layout[f"xaxis{suffix}"] = theme.axis(
+            "forward pass" if place == len(shown) else "",
+            range=[0, last],
+            anchor=f"y{suffix}",
+            showticklabels=True,
+        )
+        if place > 1:
+            layout[f"xaxis{suffix}"]["matches"] = "x"
+        layout["annotations"].append(_title(one, top / room))
+        top = bottom - gap
+    figure.update_layout(layout)
+    lines = [f"{one.setting} on {backend_name(one.backend)}: {_share(one)} useful." for one in shown]
+    return Chart(figure=figure, summary=f"Slots by forward pass at {numbers.rate(rate)}. {' '.join(lines)}")
+
+
+def _bars(one: Occupancy, holding: str, suffix: str, *, legend: bool) -> go.Bar:
+    stretches = [stretch for stretch in one.stretches if stretch.holding == holding]
+    return go.Bar(
+        x=[stretch.end_step - stretch.first_step for stretch in stretches],
+        base=[stretch.first_step for stretch in stretches],
+        y=[stretch.slot for stretch in stretches],
+        orientation="h",
+        name=holding,
+        legendgroup=holding,
+        showlegend=legend,
+        xaxis=f"x{suffix}",
+        yaxis=f"y{suffix}",
+        marker={"color": theme.HOLDINGS[holding], "line": {"width": 0.5, "color": theme.PAPER}},
+        text=[
+            f"request {stretch.request}: <b>{holding}</b>, {_HOLDINGS[holding]}<br>"
+            f"passes {stretch.first_step} to {stretch.end_step - 1}"
+            for stretch in stretches
+        ],
+        textposition="none",
+        hovertemplate="%{text}<extra></extra>",
+    )
+
+
+def _title(one: Occupancy, top: float) -> dict[str, object]:
+    return {
+        "text": f"<b>{escape(one.setting)}</b> on {escape(backend_name(one.backend))}: {_share(one)} useful",
+        "x": 0,
+        "xref": "paper",
+        "xanchor": "left",
+        "y": top,
+        "yref": "paper",
+        "yanchor": "bottom",
+        "yshift": 3,
+        "showarrow": False,
+        "align": "left",
+    }
+
+
+def _every(slots: int) -> int:
+    return max(1, slots // 8)
+
+
+def _share(one: Occupancy) -> str:
+    return numbers.NOTHING if one.utilisation is None else f"{100 * one.utilisation:.0f} %"
+
+
+def _table(shown: Sequence[Occupancy]) -> Table:
+    """Slot-steps of what is drawn, by what they were spent on."""
+    rows = []
+    for one in shown:
+        spent = {
+            holding: sum(s.end_step - s.first_step for s in one.stretches if s.holding == holding)
+            for holding in _HOLDINGS
+        }
+        empty = one.slots * one.steps - sum(spent.values())
+        rows.append(
+            (
+                one.setting,
+                backend_name(one.backend),
+                numbers.rate(one.rate),
+                _share(one),
+                f"{one.steps:,}",
+                *(f"{count:,}" for count in spent.values()),
+                f"{empty:,}",
+            )
+        )
+    columns = ("strategy", "backend", "rate", "useful", "passes drawn", *_HOLDINGS, "nobody")
+    return Table(columns=columns, rows=tuple(rows))
