@@ -11,7 +11,6 @@ out of memory to its place, the count of skips, and the end of arrivals.
 
 import math
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -54,6 +53,7 @@ class Dispatcher:
     ) -> None:
         self.cap = max_batch_size
         self.running = 0
+        self.waiting: deque[Waiting] = deque()  # the queue as it is now, oldest first: to look at
         self.closed = False  # every arrival of the trial is in
         self.wake_s = math.inf  # when `poll` must be called again at the latest; inf: after the next event
         self._decide = strategy.decide
@@ -63,7 +63,6 @@ class Dispatcher:
         self._clean_batches = 0
         self._careful = False  # from running out of memory until the cap has recovered
         self._idle_since_s = -math.inf
-        self._waiting: deque[Waiting] = deque()
         self._place: dict[str, int] = {}  # arrival number of each request that is waiting or running
         self._batches: dict[int, Batch] = {}
         self._unfinished: dict[int, int] = {}  # requests of each running batch that have not ended
@@ -74,21 +73,16 @@ class Dispatcher:
         self._until_waiting: float = math.inf
 
     @property
-    def waiting(self) -> Sequence[Waiting]:
-        """The queue as it is now, oldest first."""
-        return self._waiting
-
-    @property
     def idle(self) -> bool:
         """Whether nothing waits and nothing runs."""
-        return not self._waiting and self.running == 0
+        return not self.waiting and self.running == 0
 
     def arrive(self, request: Waiting, now_s: float) -> None:
         """Append a request to the queue."""
         assert request.request_id not in self._place, f"request {request.request_id} is here already"
         self._place[request.request_id] = self._arrived
         self._arrived += 1
-        self._waiting.append(request)
+        self.waiting.append(request)
         if self._arrived == self._expected:
             self.closed, self._promised = True, False
 
@@ -106,11 +100,11 @@ class Dispatcher:
         It is not asked while its last Wait holds, about an empty queue, or while there is no room.
         """
         decided: list[Batch | Rejection] = []
-        while self._waiting and self._has_room():
+        while self.waiting and self._has_room():
             if self._promised and self._wait_holds(now_s):
                 return decided
             view = EngineView(self.running, self._idle_since_s, self._joinable, self.closed, self.cap)
-            answer = self._decide(now_s, self._waiting, view)
+            answer = self._decide(now_s, self.waiting, view)
             if isinstance(answer, Launch):
                 decided.append(self._launch(answer, now_s))
             elif isinstance(answer, Wait):
@@ -122,7 +116,7 @@ class Dispatcher:
 
     def settled(self, now_s: float) -> bool:
         """Whether the strategy was asked, and waits: a driver that finds it is not has to `poll`."""
-        return not self._waiting or self._wait_holds(now_s)
+        return not self.waiting or self._wait_holds(now_s)
 
     def finish(self, request_id: str, batch_id: int, now_s: float) -> bool:
         """One request of a running batch ended, in any way; True if this ended its batch."""
@@ -159,8 +153,8 @@ class Dispatcher:
 
     def abandon(self) -> list[Waiting]:
         """Empty the queue, as an abort does; what was waiting, oldest first. What runs goes on."""
-        abandoned = list(self._waiting)
-        self._waiting.clear()
+        abandoned = list(self.waiting)
+        self.waiting.clear()
         for request in abandoned:
             del self._place[request.request_id]
         self._promised, self.wake_s = False, math.inf
@@ -172,12 +166,12 @@ class Dispatcher:
         return not (self._careful and self._joinable and self.running >= self.cap)
 
     def _wait_holds(self, now_s: float) -> bool:
-        return self._promised and now_s < self.wake_s and len(self._waiting) < self._until_waiting
+        return self._promised and now_s < self.wake_s and len(self.waiting) < self._until_waiting
 
     def _promise(self, answer: Wait, now_s: float) -> None:
         self._promised, self.wake_s = True, answer.until_s
         self._until_waiting = math.inf if answer.until_waiting is None else answer.until_waiting
-        assert self._wait_holds(now_s), f"{answer} has ended already at {now_s}, {len(self._waiting)} waiting"
+        assert self._wait_holds(now_s), f"{answer} has ended already at {now_s}, {len(self.waiting)} waiting"
 
     def _launch(self, answer: Launch, now_s: float) -> Batch:
         take, joins = answer.take, self._joinable and answer.trigger == "join"
@@ -190,7 +184,7 @@ class Dispatcher:
         if isinstance(take, tuple):
             self._count_skips(max(self._place[request.request_id] for request in requests))
         batch_id = self._launched
-        batch = Batch(batch_id, requests, answer.trigger, self.cap, len(self._waiting), now_s)
+        batch = Batch(batch_id, requests, answer.trigger, self.cap, len(self.waiting), now_s)
         self._launched += 1
         self._batches[batch_id] = batch
         self._unfinished[batch_id] = size
@@ -211,7 +205,7 @@ class Dispatcher:
 
     def _take(self, take: int | tuple[int, ...]) -> tuple[Waiting, ...]:
         """Remove that many oldest, or the given positions, from the queue."""
-        queue = self._waiting
+        queue = self.waiting
         if isinstance(take, int):
             assert 1 <= take <= len(queue), f"take of {take} with {len(queue)} waiting"
             if take == len(queue):
@@ -223,24 +217,24 @@ class Dispatcher:
         valid = bool(take) and len(chosen) == len(take) and min(take) >= 0 and max(take) < len(queue)
         assert valid, f"take of positions {take} with {len(queue)} waiting"
         requests = tuple([queue[position] for position in take])
-        self._waiting = deque(request for position, request in enumerate(queue) if position not in chosen)
+        self.waiting = deque(request for position, request in enumerate(queue) if position not in chosen)
         return requests
 
     def _count_skips(self, youngest: int) -> None:
         """A skip: the request of arrival number `youngest` was launched while an older one waited."""
-        for position, request in enumerate(self._waiting):
+        for position, request in enumerate(self.waiting):
             if self._place[request.request_id] > youngest:
                 break
-            self._waiting[position] = request._replace(skips=request.skips + 1)
+            self.waiting[position] = request._replace(skips=request.skips + 1)
 
     def _put_back(self, requests: tuple[Waiting, ...]) -> None:
         """Merge by order of arrival; what was taken from the front goes back to the front."""
         back = sorted(requests, key=lambda request: self._place[request.request_id])
-        if self._waiting and self._place[back[-1].request_id] > self._place[self._waiting[0].request_id]:
-            both = [*back, *self._waiting]
-            self._waiting = deque(sorted(both, key=lambda request: self._place[request.request_id]))
+        if self.waiting and self._place[back[-1].request_id] > self._place[self.waiting[0].request_id]:
+            both = [*back, *self.waiting]
+            self.waiting = deque(sorted(both, key=lambda request: self._place[request.request_id]))
         else:
-            self._waiting.extendleft(reversed(back))
+            self.waiting.extendleft(reversed(back))
 
     def _ran(self, ended: int, now_s: float) -> None:
         self.running -= ended

@@ -72,7 +72,7 @@ class _Driver:
     ) -> None:
         self._requests, self._settings = requests, settings
         self._outcomes, self._steps = Outcomes(len(requests)), StepLog()
-        self._batches = BatchLog()
+        self._batches, self._batch_id = BatchLog(), self._outcomes.batch_id
         self._occupancy = OccupancyLog() if occupancy else None
         self._engine: Engine = settings.engine(requests, self._outcomes, self._steps, self._occupancy)
         self._dispatcher = Dispatcher(strategy, max_batch_size=max_batch_size, joinable=settings.joinable)
@@ -100,6 +100,7 @@ class _Driver:
         limits: list[int] = self._requests.max_new_tokens.tolist()
         names, arrivals_s = self._names, [*self._arrivals_s, math.inf]
         arrived, arrival_s, before_s = 0, arrivals_s[0], 0.0
+        request_seconds = 0.0
         while True:
             end_s = engine.end_s
             now_s = min(end_s, arrival_s, dispatcher.wake_s)
@@ -107,9 +108,11 @@ class _Driver:
             if now_s > self._stop_s or now_s == math.inf:
                 if inside and self._stop_s == math.inf:
                     raise ValueError(f"the strategy would let {inside} requests wait for ever")
-                self._request_seconds += inside * (self._stop_s - before_s) if inside else 0.0
+                if inside:
+                    request_seconds += inside * (self._stop_s - before_s)
+                self._request_seconds = request_seconds
                 return (self._stop_s, True) if inside else (before_s, False)
-            self._request_seconds += inside * (now_s - before_s)
+            request_seconds += inside * (now_s - before_s)
             before_s = now_s
             changed = dispatcher.wake_s == now_s
             if end_s == now_s and (ended := engine.end(now_s)):
@@ -124,7 +127,7 @@ class _Driver:
                 changed = True
             if changed and dispatcher.waiting:
                 self._decide(now_s)
-            while failed := engine.begin(now_s):
+            while engine.end_s == math.inf and (failed := engine.begin(now_s)):
                 self._finish(failed, now_s)
                 self._decide(now_s)
             running = dispatcher.running
@@ -142,18 +145,19 @@ class _Driver:
                     self._reject(decided, now_s)
                     continue
                 self._batches.add(decided)
-                members = [int(waiting.request_id) for waiting in decided.requests]
+                batch_id = decided.batch_id
+                members = [int(waiting[0]) for waiting in decided.requests]
                 for index in members:
-                    self._outcomes.batch_id[index] = decided.batch_id
+                    self._batch_id[index] = batch_id
                 if failed := self._engine.join(members, now_s):
                     self._finish(failed, now_s)
                     asking = True
 
     def _finish(self, indices: list[int], now_s: float) -> None:
         """They have ended in the engine, in whatever way."""
-        batch_id = self._outcomes.batch_id
+        finish, names, batch_id = self._dispatcher.finish, self._names, self._batch_id
         for index in indices:
-            self._dispatcher.finish(self._names[index], batch_id[index], now_s)
+            finish(names[index], batch_id[index], now_s)
         self._ended += len(indices)
 
     def _reject(self, rejection: Rejection, now_s: float) -> None:

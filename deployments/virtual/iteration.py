@@ -42,6 +42,7 @@ from deployments.virtual.step_model import StepModel
 Order: TypeAlias = Literal["decode-first", "prefill-first"]
 UNLIMITED = 1 << 60
 DECODING = -1
+NOBODY = (-1, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +116,7 @@ class IterationEngine:
         self._optimistic = settings.kv is not None and settings.kv.admission == "optimistic"
         self._swaps = settings.kv is not None and settings.kv.preemption == "swap"
         self._growth = BlockGrowth(settings.kv.block_tokens if settings.kv else 1)
+        self._due = self._growth.due
         self._block_tokens = settings.kv.block_tokens if settings.kv else 1
         self._pool = settings.kv.blocks if settings.kv else 0
         self._free = self._pool
@@ -124,7 +126,7 @@ class IterationEngine:
         self._limits: list[int] = requests.max_new_tokens.tolist() if settings.kv else []
         self._count = max(1, len(requests))
         self._outcomes, self._packed, self._occupancy = outcomes, log.packed, occupancy
-        self._made = outcomes.output_tokens
+        self._made, self._scheduled_s = outcomes.output_tokens, outcomes.scheduled_s
 
         self._queue: deque[int] = deque()
         self._residents: dict[int, None] = {}  # in order of arrival: the queue is first in, first out
@@ -146,7 +148,6 @@ class IterationEngine:
         self._step_waiting = 0
         self._step_preempted = 0
         self._logged_preemptions = 0
-        self._squares = 0
         self._completing: list[int] = []  # prompts that are done at the end of the step
         self._late: list[int] = []  # decoding sequences that are put off in this step
         self._jump = False
@@ -173,9 +174,10 @@ class IterationEngine:
             return []
         self._step_preempted = 0
         if self._optimistic and self._decoding:
-            if (failed := self._make_room(now_s)) is not None:
+            residue = self._clock % self._block_tokens
+            if self._due[residue] > self._free and (failed := self._make_room(residue, now_s)) is not None:
                 return [failed]
-            self._free -= self._growth.at(self._clock)
+            self._free -= self._due[residue]
         self._start_s = now_s
         may_admit = self._queue and len(self._residents) < self._slots and not self._step_preempted
         if not ((self._prefilling or may_admit) and self._begin_prefill(bool(may_admit))):
@@ -233,9 +235,9 @@ class IterationEngine:
             self._occupancy.leave_all(self._passes)
         self._steps, self.end_s = 0, NEVER_S
 
-    def _make_room(self, now_s: float) -> int | None:
+    def _make_room(self, residue: int, now_s: float) -> int | None:
         """Preempt until the next step's blocks are there. A request that cannot go on alone fails: its index."""
-        while self._growth.at(self._clock) > self._free:
+        while self._due[residue] > self._free:
             index = next(reversed(self._residents))
             if len(self._residents) == 1:
                 tokens = self._prompts[index] + self._clock - self._decoding[index]
@@ -298,74 +300,77 @@ class IterationEngine:
 
     def _begin_prefill(self, may_admit: bool) -> bool:
         """Spend the budget of one step; False if no prompt gets any of it and nothing is admitted."""
-        self._step_prefill = self._squares = self._step_sequences = 0
         self._step_waiting = len(self._queue)
-        left = self._budget if self._prefill_first else self._budget - len(self._decoding)
-        for index in self._prefilling:
-            if left <= 0:
-                break
-            left -= self._compute(index, left)
+        decoding, prompts, made = self._decoding, self._prompts, self._made
+        left = self._budget if self._prefill_first else self._budget - len(decoding)
+        tokens = squares = sequences = 0
+        residents_first = iter([*self._prefilling.items()])
         admitted = False
-        while may_admit and left > 0 and self._queue and len(self._residents) < self._slots:
-            index = self._queue[0]
-            made = self._made[index]
-            if self._kv is not None:
-                tokens = self._prompts[index] + made if self._optimistic else self._reserved(index)
-                blocks = -(-tokens // self._block_tokens)
-                if blocks > self._free:
+        while left > 0:
+            index, done = next(residents_first, NOBODY)
+            if index < 0:
+                index = self._admit() if may_admit else index
+                if index < 0:
                     break
-                self._free -= blocks
-            self._queue.popleft()
-            left -= self._admit(index, made, left)
-            admitted = True
-        if not (admitted or self._step_prefill):
+                admitted = True
+                done = self._swapped_in(index) if index in self._swapped else 0
+                if done == DECODING:
+                    left -= 0 if self._prefill_first else 1
+                    continue
+            rest = prompts[index] + made[index] - done
+            chunk = min(rest, left, self._chunk)
+            if chunk == rest:
+                self._completing.append(index)
+            self._prefilling[index] = done + chunk
+            tokens += chunk
+            squares += chunk * (2 * done + chunk)
+            sequences += 1
+            left -= chunk
+        if not (admitted or tokens):
             return False
-        decodes = len(self._decoding)
+        decodes = len(decoding)
         context_tokens = self._origins + decodes * self._clock
         if self._prefill_first and left < decodes:
             context_tokens -= self._put_off(decodes - left)
             decodes = left
-        self._step_sequences += decodes
+        self._step_prefill, self._step_sequences = tokens, sequences + decodes
         self._step_decodes, self._step_context = decodes, context_tokens
         self._steps, self._jump = 1, False
         self.end_s = (
             self._start_s
             + self._transfer_s
-            + self._model.step_s(self._step_sequences, context_tokens, self._step_prefill, self._squares)
+            + self._model.step_s(self._step_sequences, context_tokens, tokens, squares)
         )
         self._transfer_s = 0.0
         if self._occupancy is not None:
             self._occupy(self._occupancy)
         return True
 
-    def _admit(self, index: int, made: int, left: int) -> int:
-        """Give it a slot; the tokens of the budget that it takes now."""
+    def _admit(self) -> int:
+        """Give the oldest in the queue a slot and its blocks; -1 if there is none for it."""
+        if not self._queue or len(self._residents) >= self._slots:
+            return -1
+        index = self._queue[0]
+        if self._kv is not None:
+            tokens = self._prompts[index] + self._made[index] if self._optimistic else self._reserved(index)
+            blocks = -(-tokens // self._block_tokens)
+            if blocks > self._free:
+                return -1
+            self._free -= blocks
+        self._queue.popleft()
         self._residents[index] = None
-        if isnan(self._outcomes.scheduled_s[index]):
-            self._outcomes.scheduled_s[index] = self._start_s
-        done = 0
-        if self._swapped and index in self._swapped:
-            done, computed = self._swapped.pop(index)
-            self._move(computed)
-            if done == DECODING:
-                self._start_decoding(index, made)
-                self._outcomes.silence(index, self._stopped.pop(index), self._passes)
-                return 0 if self._prefill_first else 1
-        self._prefilling[index] = done
-        return self._compute(index, left)
+        if isnan(self._scheduled_s[index]):
+            self._scheduled_s[index] = self._start_s
+        return index
 
-    def _compute(self, index: int, left: int) -> int:
-        """The next chunk of its prompt, and of what it had made when it was preempted; its tokens."""
-        done = self._prefilling[index]
-        rest = self._prompts[index] + self._made[index] - done
-        tokens = min(rest, left, self._chunk)
-        if tokens == rest:
-            self._completing.append(index)
-        self._prefilling[index] = done + tokens
-        self._step_prefill += tokens
-        self._squares += tokens * (2 * done + tokens)
-        self._step_sequences += 1
-        return tokens
+    def _swapped_in(self, index: int) -> int:
+        """What it had comes back from the host: prompt tokens done, or DECODING and it goes on with that."""
+        done, computed = self._swapped.pop(index)
+        self._move(computed)
+        if done == DECODING:
+            self._start_decoding(index, self._made[index])
+            self._outcomes.silence(index, self._stopped.pop(index), self._passes)
+        return done
 
     def _put_off(self, count: int) -> int:
         """Those that began to decode last make no token in this step; the sum of their contexts."""

@@ -44,30 +44,26 @@ class BlockGrowth:
 
     def __init__(self, block_tokens: int) -> None:
         self._period = block_tokens
-        self._due = [0] * (2 * block_tokens)  # twice over, so that any period is one slice
+        self.due = [0] * (2 * block_tokens)  # blocks by residue; twice over, so that any period is one slice
         self._sequences = 0
 
     def add(self, residue: int) -> None:
         """A sequence begins to decode."""
-        self._due[residue] += 1
-        self._due[residue + self._period] += 1
+        self.due[residue] += 1
+        self.due[residue + self._period] += 1
         self._sequences += 1
 
     def remove(self, residue: int) -> None:
         """A sequence stops decoding."""
-        self._due[residue] -= 1
-        self._due[residue + self._period] -= 1
+        self.due[residue] -= 1
+        self.due[residue + self._period] -= 1
         self._sequences -= 1
-
-    def at(self, clock: int) -> int:
-        """Blocks that the step at this clock takes."""
-        return self._due[clock % self._period]
 
     def over(self, clock: int, steps: int) -> int:
         """Blocks that so many steps from this clock on take."""
         rounds, rest = divmod(steps, self._period)
         first = clock % self._period
-        return rounds * self._sequences + sum(self._due[first : first + rest])
+        return rounds * self._sequences + sum(self.due[first : first + rest])
 
     def steps_with(self, free: int, clock: int, steps: int) -> int:
         """How many of so many steps from this clock on can be taken with that many free blocks."""
@@ -76,7 +72,7 @@ class BlockGrowth:
         rounds, left = divmod(free, self._sequences)
         first = clock % self._period
         taken = rounds * self._period
-        for blocks in self._due[first : first + self._period]:
+        for blocks in self.due[first : first + self._period]:
             left -= blocks
             if left < 0:
                 break
