@@ -7,12 +7,13 @@ the GPU environment only: where it or a driver is missing there are no GPUs.
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, TypeVar
 
-from deployments.gpu_selection import Selected, select
+from deployments.errors import DeviceError
+from deployments.gpu_selection import VARIABLE, Selected, known, select
 
 T = TypeVar("T")
 
@@ -29,14 +30,14 @@ class Holder:
 class Gpu:
     """One GPU, or one instance of a GPU that is split (MIG). None where NVML does not say."""
 
-    label: str  # as CUDA_VISIBLE_DEVICES names it
-    uuid: str
+    label: str  # its index, an instance's UUID: a name for CUDA_VISIBLE_DEVICES
+    uuid: str | None
     name: str
-    driver: str
+    driver: str | None
     capability: tuple[int, int] | None
-    total_bytes: int
-    used_bytes: int
-    free_bytes: int
+    total_bytes: int | None  # none of a GPU whose memory is the machine's
+    used_bytes: int | None
+    free_bytes: int | None
     utilisation: int | None  # per cent of the last moment during which it computed
     holders: tuple[Holder, ...]
 
@@ -54,17 +55,17 @@ class Gpu:
 def visible_gpus(nvml: Any = None, environment: Mapping[str, str] | None = None) -> tuple[Gpu, ...]:
     """The GPUs that CUDA_VISIBLE_DEVICES leaves, in its order; empty without a GPU or without NVML.
 
-    DeviceError if it names one that is not there. `nvml`: the module `pynvml`, or what stands for it.
+    DeviceError if it names one that is not there or that NVML cannot look at. `nvml`: the module `pynvml`,
+    or what stands for it.
     """
-    chosen = (os.environ if environment is None else environment).get("CUDA_VISIBLE_DEVICES")
+    chosen = (os.environ if environment is None else environment).get(VARIABLE)
     with _session(nvml) as session:
         if session is None:
             return ()
-        driver = _text(session.nvmlSystemGetDriverVersion())
-        return tuple(_read(session, selected, driver) for selected in select(session, chosen))
+        return tuple(_read(session, selected) for selected in select(session, chosen))
 
 
-def facts(gpus: tuple[Gpu, ...]) -> dict[str, dict[str, Any]]:
+def facts(gpus: Sequence[Gpu]) -> dict[str, dict[str, Any]]:
     """The facts of each, by label."""
     return {gpu.label: gpu.facts() for gpu in gpus}
 
@@ -85,38 +86,38 @@ def _session(nvml: Any) -> Iterator[Any]:
         return
     try:
         yield nvml
+    except nvml.NVMLError as error:
+        raise DeviceError(f"NVML does not answer: {error}") from error
     finally:
-        nvml.nvmlShutdown()
+        with contextlib.suppress(nvml.NVMLError):
+            nvml.nvmlShutdown()
 
 
-def _read(nvml: Any, selected: Selected, driver: str) -> Gpu:
+def _read(nvml: Any, selected: Selected) -> Gpu:
     handle, card = selected.handle, selected.card
 
-    def known(ask: Callable[[], T]) -> T | None:
-        try:
-            return ask()
-        except nvml.NVMLError:  # not supported by this device, or not allowed
-            return None
+    def asked(ask: Callable[[], T]) -> T | None:
+        return known(nvml, ask)
 
     # Version 2 leaves out what the driver keeps for itself, which is nobody's use.
-    memory = known(lambda: nvml.nvmlDeviceGetMemoryInfo(handle, version=nvml.nvmlMemory_v2))
-    memory = memory or nvml.nvmlDeviceGetMemoryInfo(handle)
-    rates = known(lambda: nvml.nvmlDeviceGetUtilizationRates(handle))
-    capability = known(lambda: nvml.nvmlDeviceGetCudaComputeCapability(card))
-    processes = known(lambda: nvml.nvmlDeviceGetComputeRunningProcesses(handle)) or []
+    memory = asked(lambda: nvml.nvmlDeviceGetMemoryInfo(handle, version=nvml.nvmlMemory_v2))
+    memory = memory or asked(lambda: nvml.nvmlDeviceGetMemoryInfo(handle))
+    rates = asked(lambda: nvml.nvmlDeviceGetUtilizationRates(handle))
+    capability = asked(lambda: nvml.nvmlDeviceGetCudaComputeCapability(card))
+    processes = asked(lambda: nvml.nvmlDeviceGetComputeRunningProcesses(handle)) or []
     return Gpu(
         label=selected.label,
-        uuid=_text(nvml.nvmlDeviceGetUUID(handle)),
-        name=_text(nvml.nvmlDeviceGetName(handle)),
-        driver=driver,
+        uuid=selected.uuid,
+        name=_text(asked(lambda: nvml.nvmlDeviceGetName(handle))) or "unnamed",
+        driver=_text(asked(nvml.nvmlSystemGetDriverVersion)),
         capability=tuple(capability) if capability else None,
-        total_bytes=int(memory.total),
-        used_bytes=int(memory.used),
-        free_bytes=int(memory.free),
+        total_bytes=int(memory.total) if memory else None,
+        used_bytes=int(memory.used) if memory else None,
+        free_bytes=int(memory.free) if memory else None,
         utilisation=int(rates.gpu) if rates else None,
         holders=tuple(Holder(pid=one.pid, used_bytes=one.usedGpuMemory) for one in processes),
     )
 
 
-def _text(value: str | bytes) -> str:
+def _text(value: str | bytes | None) -> str | None:
     return value.decode() if isinstance(value, bytes) else value

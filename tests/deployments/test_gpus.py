@@ -1,10 +1,12 @@
 """What NVML says of the GPUs that may be used, and which those are."""
 
+from typing import Any
+
 import pytest
 
 from deployments.errors import DeviceError
 from deployments.gpus import Gpu, Holder, facts, visible_gpus
-from tests.deployments.fake_nvml import GIB, Card, FakeNvml
+from tests.deployments.fake_nvml import GIB, Card, FakeNvml, NVMLError
 
 FIRST, SECOND, THIRD = "GPU-1111-aaaa", "GPU-2222-bbbb", "GPU-2233-cccc"
 
@@ -89,6 +91,51 @@ def test_a_gpu_that_is_asked_for_and_absent_is_an_error(chosen: str, said: str) 
         visible(nvml, chosen)
     assert str(caught.value).endswith(said)
     assert "\n" not in str(caught.value)
+    assert nvml.open == 0
+
+
+def test_a_gpu_is_called_what_every_reader_of_the_variable_understands() -> None:
+    assert [gpu.label for gpu in visible(three(), f"GPU-1111,{THIRD}")] == ["0", "2"]
+    assert [gpu.label for gpu in visible(split(), "MIG-2,0")] == ["MIG-2", "0"]
+
+
+def test_what_a_device_does_not_say_is_unknown() -> None:
+    [gpu] = visible(FakeNvml(Card(FIRST, silent=True)))
+    assert gpu == Gpu(
+        label="0",
+        uuid=None,
+        name="unnamed",
+        driver=None,
+        capability=None,
+        total_bytes=None,
+        used_bytes=None,
+        free_bytes=None,
+        utilisation=None,
+        holders=(),
+    )
+
+
+@pytest.mark.parametrize("lost", ["at once", "later"])
+def test_a_lost_card_is_an_error_where_it_is_used_and_nothing_where_it_is_left_out(lost: Any) -> None:
+    nvml = FakeNvml(Card(FIRST), Card(SECOND, lost=lost), Card(THIRD))
+    for chosen in ("0", "2,0", "GPU-1", THIRD):
+        assert visible(nvml, chosen)
+    for every in (None, "1", "0,1"):
+        with pytest.raises(DeviceError, match=r"^GPU 1 cannot be used: GPU is lost; .*_DEVICES=0,2$"):
+            visible(nvml, every)
+    with pytest.raises(DeviceError, match=r"\(0, 2\), got GPU-2222$"):
+        visible(nvml, "GPU-2222")
+    assert nvml.open == 0
+
+
+def test_nvml_that_does_not_answer_is_one_error() -> None:
+    class Mute(FakeNvml):
+        def nvmlDeviceGetCount(self) -> int:  # noqa: N802
+            raise NVMLError("Unknown Error")
+
+    nvml = Mute(Card(FIRST))
+    with pytest.raises(DeviceError, match=r"^NVML does not answer: Unknown Error$"):
+        visible(nvml)
     assert nvml.open == 0
 
 
