@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from deployments import packaged_model
+from deployments.architecture import check_causal
 from deployments.errors import ModelError
+from deployments.weights import check_names, check_weights
 from results.errors import one_line
 
 Dtype: TypeAlias = Literal["auto", "float32", "bfloat16", "float16"]
@@ -51,7 +53,6 @@ PRESETS: dict[str, ModelSpec] = {
 
 
 WANTED = "a model is a folder with config.json and safetensors weights, a Hugging Face id or a preset"
-PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 
 
 def resolve(spec: ModelSpec) -> ModelSpec:
@@ -67,7 +68,7 @@ def locate(spec: ModelSpec, notify: Callable[[str], None] | None = None) -> str:
     """A folder or a hub id that transformers and vLLM load; weights of a hub id are not fetched here.
 
     The packaged preset is converted on first use (about 20 s), which `notify` is told of. ModelError,
-    in one line, if there is no such model or it has no safetensors weights.
+    in one line, if there is no such model, or its folder has no safetensors weights that are whole.
     """
     spec = resolve(spec)
     if spec.name == packaged_model.NAME:
@@ -75,6 +76,7 @@ def locate(spec: ModelSpec, notify: Callable[[str], None] | None = None) -> str:
     folder = Path(spec.name).expanduser()
     if folder.is_dir():
         _check_folder(spec.name, {path.name for path in folder.iterdir()})
+        check_weights(folder, spec.name)
         return str(folder.resolve())
     if folder.is_file():
         raise ModelError(f"model {spec.name} is a file; {WANTED}")
@@ -85,7 +87,10 @@ def locate(spec: ModelSpec, notify: Callable[[str], None] | None = None) -> str:
 
 
 def context_tokens(spec: ModelSpec) -> int | None:
-    """The longest prompt + output that the model takes, None if its config does not say. Errors as `locate`."""
+    """The longest prompt + output that the model takes, None if its config does not say.
+
+    ModelError as `locate`, and if it is no causal language model.
+    """
     from transformers import AutoConfig
 
     source, spec = locate(spec), resolve(spec)
@@ -95,6 +100,7 @@ def context_tokens(spec: ModelSpec) -> int | None:
         )
     except Exception as exc:  # whatever a config.json can make transformers stumble over
         raise ModelError(f"model {spec.name} has no readable config.json: {one_line(exc)}") from exc
+    check_causal(spec.name, config)
     limit = getattr(config, "max_position_embeddings", None)
     return limit if isinstance(limit, int) and limit > 0 else None
 
@@ -102,8 +108,8 @@ def context_tokens(spec: ModelSpec) -> int | None:
 def pick_dtype(device: str) -> Dtype:
     """What `auto` means on this device ("cuda" or "cpu"): bfloat16 where the hardware computes in it.
 
-    A GPU without it gets float16. A CPU needs AVX512-BF16 or AMX; emulated bfloat16 is slower than
-    float32, which every other CPU gets.
+    A GPU without it gets float16; of several the weakest decides, because a sweep has one dtype. A CPU needs
+    AVX512-BF16 or AMX; emulated bfloat16 is slower than float32, which every other CPU gets.
     """
     if device.startswith("cuda"):
         return gpu_dtype(_capability())
@@ -120,16 +126,16 @@ def gpu_dtype(capability: tuple[int, int]) -> Dtype:
 
 
 def _capability() -> tuple[int, int]:
-    """Of the first visible GPU; from NVML if it says, because asking torch takes memory on the GPU."""
+    """Of the weakest visible GPU; from NVML if it says, because asking torch takes memory on the GPU."""
     from deployments.gpus import visible_gpus
 
-    for gpu in visible_gpus()[:1]:
-        if gpu.capability is not None:
-            return gpu.capability
+    told = [gpu.capability for gpu in visible_gpus()]
+    known = [capability for capability in told if capability is not None]
+    if known and len(known) == len(told):
+        return min(known)
     import torch
 
-    major, minor = torch.cuda.get_device_capability()
-    return int(major), int(minor)
+    return min(torch.cuda.get_device_capability(index) for index in range(torch.cuda.device_count()))
 
 
 def encoder(spec: ModelSpec) -> tuple[Encode | None, int]:
@@ -160,12 +166,7 @@ def encoder(spec: ModelSpec) -> tuple[Encode | None, int]:
 def _check_folder(name: str, files: set[str]) -> None:
     if "config.json" not in files:
         raise ModelError(f"model {name} has no config.json; {WANTED}")
-    if any(file.endswith(".safetensors") for file in files):
-        return
-    if pickles := sorted(file for file in files if file.endswith(PICKLES)):
-        why = f"only pickled weights ({pickles[0]}), which may run code"
-        raise ModelError(f"model {name} has {why}; convert them to safetensors")
-    raise ModelError(f"model {name} has no weights; {WANTED}")
+    check_names(name, files, WANTED)
 
 
 def _hub_files(spec: ModelSpec) -> set[str]:
@@ -186,4 +187,7 @@ def _hub_files(spec: ModelSpec) -> set[str]:
             else one_line(exc)
         )
         raise ModelError(f"model {spec.name} (revision {revision}) is not available: {why}") from exc
-    return {path.name for path in Path(cached).iterdir()}
+    files = {path.name for path in Path(cached).iterdir()}
+    _check_folder(spec.name, files)
+    check_weights(Path(cached), spec.name)
+    return files

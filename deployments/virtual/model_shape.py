@@ -9,8 +9,7 @@ the cache shrinks by as much. Where weights lie in the folder, they are counted 
 """
 
 import json
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from deployments import packaged_model
 from deployments.errors import ModelError
 from deployments.models import ModelSpec, resolve
 from deployments.virtual.published_models import PUBLISHED
+from deployments.weights import count_parameters
 
 BYTES: Mapping[str, int] = {"float32": 4, "bfloat16": 2, "float16": 2}
 GATED = ("llama", "mistral", "qwen2", "qwen3")  # architectures whose parameters follow from the config
@@ -35,7 +35,6 @@ NOT_MODELLED: Mapping[str, str] = {
     "kv_lora_rank": "latent attention keeps no keys and values",
     "quantization_config": "quantised weights are not as many bytes as their dtype says",
 }
-LONGEST_HEADER_BYTES = 100_000_000  # the safetensors format's own limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,19 +152,4 @@ def _count(folder: Path, name: str) -> int | None:
     Some repositories hold the same weights twice, once more as `consolidated*.safetensors`.
     """
     files = sorted(folder.glob("model*.safetensors")) or sorted(folder.glob("*.safetensors"))
-    return sum(size for file in files for size in _tensor_sizes(file, name)) if files else None
-
-
-def _tensor_sizes(file: Path, name: str) -> Iterator[int]:
-    """Format: 8 bytes little-endian length, then a JSON header with the shape of every tensor."""
-    try:
-        with file.open("rb") as stream:
-            length = int.from_bytes(stream.read(8), "little")
-            if length > LONGEST_HEADER_BYTES:
-                raise ValueError(f"a header of {length} bytes")
-            header = json.loads(stream.read(length))
-        for tensor, described in header.items():
-            if tensor != "__metadata__":
-                yield math.prod(described["shape"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ModelError(f"model {name}: {file.name} is not a safetensors file") from error
+    return sum(count_parameters(file, name) for file in files) if files else None

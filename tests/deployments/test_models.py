@@ -5,7 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 import deployments.gpus
 from deployments import packaged_model
@@ -46,7 +48,8 @@ def test_a_name_that_is_no_preset_stays_as_written() -> None:
 
 
 def test_a_folder_with_safetensors_is_located(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = model_folder(tmp_path, "config.json", "model-00001-of-00002.safetensors")
+    folder = model_folder(tmp_path, "config.json")
+    save_weights(folder / "model.safetensors")
     assert locate(ModelSpec(name=str(folder))) == str(folder)
     monkeypatch.chdir(tmp_path)
     assert locate(ModelSpec(name="model")) == str(folder), "a relative folder is made absolute"
@@ -99,6 +102,9 @@ def test_a_cached_id_is_located_offline(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(ModelError, match="has no weights"):
         locate(spec)
     (snapshot / "model.safetensors").touch()
+    with pytest.raises(ModelError, match="is not a whole safetensors file: it has 0 bytes"):
+        locate(spec)
+    save_weights(snapshot / "model.safetensors")
     assert locate(spec) == "some/model"
 
 
@@ -149,6 +155,16 @@ def test_auto_on_a_gpu_is_bfloat16_where_it_computes_in_it(
     assert pick_dtype("cuda") == gpu_dtype(capability) == dtype
 
 
+def test_auto_is_what_the_weakest_of_several_gpus_computes_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    nvml = FakeNvml(Card("GPU-1"), Card("GPU-2", capability=(7, 5)), Card("GPU-3"))
+    monkeypatch.setattr(deployments.gpus, "visible_gpus", lambda: visible_gpus(nvml, {}))
+    assert pick_dtype("cuda") == "float16"
+    monkeypatch.setattr(
+        deployments.gpus, "visible_gpus", lambda: visible_gpus(nvml, {"CUDA_VISIBLE_DEVICES": "0,2"})
+    )
+    assert pick_dtype("cuda") == "bfloat16"
+
+
 def test_the_first_of_two_conversions_stands(tmp_path: Path) -> None:
     cached = tmp_path / "model-1"
     for writer in ("first", "second"):
@@ -191,6 +207,10 @@ def test_the_packaged_model_is_converted_once_and_encodes() -> None:
     assert encode is not None
     assert encode("The capital of France is") == [504, 3575, 282, 4649, 314]
     assert vocabulary == 49_152
+
+
+def save_weights(path: Path) -> None:
+    save_file({"a": np.zeros((2, 3), np.float16)}, path)
 
 
 def model_folder(tmp_path: Path, *files: str) -> Path:

@@ -5,6 +5,7 @@ stands for that folder, `{hash}` for the good config's, and a final … for what
 """
 
 import json
+import shutil
 import socket
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -30,6 +31,8 @@ TRACE = GOOD.replace(LAWS, "  trace: {path: t.csv}\n  prompts: {source: random}\
 HEADER, ROW = "TIMESTAMP,ContextTokens,GeneratedTokens\r\n", "2023-11-16 18:15:46.6805900,374,44\r\n"
 FORM = 'a list of {"conversations": [{"from": "human", "value": "…"}, …]}'
 A_MODEL = "a model is a folder with config.json and safetensors weights, a Hugging Face id or a preset"
+NO_TENSORS = "\x02\0\0\0\0\0\0\0{}"
+WEIGHTS = "model.safetensors"
 DAMAGED = "it is damaged, or was not written by batchyard"
 
 
@@ -89,6 +92,63 @@ def on_model(files: Mapping[str, str]) -> Situation:
         return ["sweep", here.config(ON_A_MODEL)]
 
     return make
+
+
+def on_damaged_model(damage: Callable[[Path], object]) -> Situation:
+    """A sweep of a small model after something was done to its folder."""
+
+    def make(here: Here) -> list[str]:
+        shutil.copytree(here.tiny_model(), here.folder / "model")
+        damage(here.folder / "model")
+        return ["sweep", here.config(ON_A_MODEL)]
+
+    return make
+
+
+def cut_short(folder: Path) -> None:
+    """As a copy that was interrupted leaves it."""
+    weights = folder / WEIGHTS
+    weights.write_bytes(weights.read_bytes()[:1000])
+
+
+def emptied(folder: Path) -> None:
+    """As a disk that was full leaves it."""
+    (folder / WEIGHTS).write_bytes(b"")
+
+
+def a_folder(folder: Path) -> None:
+    """A folder where the weights should be."""
+    (folder / WEIGHTS).unlink()
+    (folder / WEIGHTS).mkdir()
+
+
+def linked_to_nothing(folder: Path) -> None:
+    """As the cache of a hub is after its blobs were removed."""
+    (folder / WEIGHTS).unlink()
+    (folder / WEIGHTS).symlink_to("gone")
+
+
+def without_a_shard(folder: Path) -> None:
+    """Of two files that an index names one is there."""
+    (folder / WEIGHTS).rename(folder / "model-00001-of-00002.safetensors")
+    shards = {"a": "model-00001-of-00002.safetensors", "b": "model-00002-of-00002.safetensors"}
+    (folder / f"{WEIGHTS}.index.json").write_text(json.dumps({"weight_map": shards}))
+
+
+def an_adapter(folder: Path) -> None:
+    """Weights that belong on top of others."""
+    (folder / WEIGHTS).rename(folder / "adapter_model.safetensors")
+
+
+def configured(**changes: Any) -> Callable[[Path], None]:
+    """Its config.json says something else; `...` leaves a key out."""
+
+    def damage(folder: Path) -> None:
+        path = folder / "config.json"
+        values = {**json.loads(path.read_text()), **changes}
+        path.write_text(json.dumps({key: value for key, value in values.items() if value is not ...}))
+
+    return damage
 
 
 def with_file(name: str, content: str | bytes, text: str) -> Situation:
@@ -266,8 +326,18 @@ SITUATIONS: dict[str, tuple[Situation, str]] = {
     "model folder without config": (on_model({"model.safetensors": ""}), f"c.yaml:11: model: model ./model has no config.json; {A_MODEL}"),
     "model folder without weights": (on_model({"config.json": "{}"}), f"c.yaml:11: model: model ./model has no weights; {A_MODEL}"),
     "model folder with pickles": (on_model({"config.json": "{}", "pytorch_model.bin": ""}), "c.yaml:11: model: model ./model has only pickled weights (pytorch_model.bin), which may run code; convert them to safetensors"),
-    "model config that is no JSON": (on_model({"config.json": "{", "model.safetensors": ""}), "c.yaml:11: model: model ./model has no readable config.json: It looks like the config file at '{here}/model/config.json' is not a valid JSON file."),
-    "model config of no known model": (on_model({"config.json": '{"model_type": "lama"}', "model.safetensors": ""}), "c.yaml:11: model: model ./model has no readable config.json: The checkpoint you are trying to load has model type `lama` but…"),
+    "model config that is no JSON": (on_model({"config.json": "{", "model.safetensors": NO_TENSORS}), "c.yaml:11: model: model ./model has no readable config.json: It looks like the config file at '{here}/model/config.json' is not a valid JSON file."),
+    "model config of no known model": (on_model({"config.json": '{"model_type": "lama"}', "model.safetensors": NO_TENSORS}), "c.yaml:11: model: model ./model has no readable config.json: The checkpoint you are trying to load has model type `lama` but…"),
+    "model config with a number that is text": (on_damaged_model(configured(vocab_size="x")), "c.yaml:11: model: model ./model has no readable config.json: Validation error for field 'vocab_size': TypeError: …"),
+    "weights that are empty": (on_damaged_model(emptied), "c.yaml:11: model: model ./model: model.safetensors is not a whole safetensors file: it has 0 bytes"),
+    "weights cut short": (on_damaged_model(cut_short), "c.yaml:11: model: model ./model: model.safetensors is not a whole safetensors file: its header is damaged"),
+    "weights that are a folder": (on_damaged_model(a_folder), "c.yaml:11: model: model ./model: model.safetensors cannot be read: Is a directory"),
+    "weights that are a link to nothing": (on_damaged_model(linked_to_nothing), "c.yaml:11: model: model ./model: model.safetensors cannot be read: it is a link to gone, which is not there"),
+    "weights without a shard": (on_damaged_model(without_a_shard), "c.yaml:11: model: model ./model has no model-00002-of-00002.safetensors, which its model.safetensors.index.json names"),
+    "only an adapter": (on_damaged_model(an_adapter), "c.yaml:11: model: model ./model has only an adapter (adapter_model.safetensors); merge it into its base model, and save that"),
+    "model that only encodes": (on_damaged_model(configured(model_type="bert", architectures=["BertForMaskedLM"])), "c.yaml:11: model: model ./model must be a causal language model: its config.json says BertForMaskedLM"),
+    "model that only encodes, without an architecture": (on_damaged_model(configured(model_type="bert", architectures=...)), "c.yaml:11: model: model ./model must be a causal language model: its config.json says model_type bert"),
+    "model that translates": (on_damaged_model(configured(model_type="t5", architectures=["T5ForConditionalGeneration"], num_heads=2)), "c.yaml:11: model: model ./model must be a causal language model: t5 has an encoder and a decoder"),
     # prompts
     "prompts beyond the model's context": (with_tiny_model(ON_A_MODEL.replace("high: 64", "high: 2041")), "c.yaml:2: workload: must fit the context of ./model, 2048 tokens, got 2041 prompt + 8 output tokens"),
     "English for a model without a tokenizer": (with_tiny_model(ENGLISH), "c.yaml:4: workload.prompts: source must be random for a model without a tokenizer, got english"),

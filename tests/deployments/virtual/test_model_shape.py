@@ -139,7 +139,7 @@ def test_a_broken_config_is_one_line(tmp_path, text):
 
 def test_broken_weights_are_one_line(tmp_path):
     (folder(tmp_path, TINY) / "model.safetensors").write_bytes(b"\xff" * 64)
-    with pytest.raises(ModelError, match=r"model.safetensors is not a safetensors file"):
+    with pytest.raises(ModelError, match=r"model.safetensors is not a whole safetensors file"):
         model_shape(ModelSpec(name=str(tmp_path)))
 
 
