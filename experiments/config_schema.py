@@ -6,12 +6,14 @@ length laws. It accepts whatever `experiments.config.load` accepts, and refuses 
 computing; `load` says the rest.
 """
 
+import inspect
 from typing import Any, TypeAlias
 
 from deployments.backends.registry import BACKENDS
 from deployments.models import PRESETS
 from experiments.config import AUTO, OR_AUTO, SweepConfig
 from experiments.grid import SLOTS
+from strategies.knobs import Knobs
 from strategies.registry import STRATEGIES
 from workloads.lengths import LONGEST_TOKENS
 from workloads.spec import BURSTIEST_CV, STEADIEST_CV
@@ -82,7 +84,10 @@ def _strategy(name: str) -> Schema:
         "properties": {
             "strategy": {"const": name, "description": fields["strategy"]["description"]},
             "backends": _one_or_list({"enum": able}, fields["backends"]["description"]),
-            **{knob: _one_or_list(value) for knob, value in knobs["properties"].items()},
+            **{
+                knob: _one_or_list(value, _docstring(entry.knobs, knob))
+                for knob, value in knobs["properties"].items()
+            },
         },
         "required": ["strategy", "backends", *knobs.get("required", [])],
         "additionalProperties": False,
@@ -94,7 +99,13 @@ def _one_or_list(value: Schema, description: str | None = None) -> Schema:
     said = value.pop("description", description)
     default = {"default": value.pop("default")} if "default" in value else {}
     several = {"type": "array", "items": value, "minItems": 1, "uniqueItems": True}
-    return {"description": said, "anyOf": [value, several], **default}
+    return {**({"description": said} if said else {}), "anyOf": [value, several], **default}
+
+
+def _docstring(knobs: type[Knobs], knob: str) -> str | None:
+    """What the class that has a knob says of itself, for a knob without a description."""
+    owner = next(one for one in knobs.__mro__ if knob in inspect.get_annotations(one))
+    return inspect.cleandoc(owner.__doc__) if owner.__doc__ else None
 
 
 def _engines() -> Schema:

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from deployments.dispatcher import Dispatcher
 from experiments.config import parse
+from experiments.config_schema import config_schema
 from strategies.registry import STRATEGIES
+from tests.experiments import test_config_schema as schema_tests
 from tests.results.made_sweep import make_sweep
 from tests.strategies.replay import Job, drive
 
@@ -70,6 +72,15 @@ def test_a_config_can_name_the_strategy_of_the_readme() -> None:
         }
     )
     assert [setting.label for setting in config.settings] == ["at_least · 4 · 1+", "at_least · 4 · 2+"]
+
+
+@pytest.mark.usefixtures("registered")
+def test_the_schema_for_editors_holds_with_the_strategy_of_the_readme() -> None:
+    schema_tests.test_it_is_a_schema()
+    schema_tests.test_every_key_says_what_it_means_and_its_unit()
+    schema_tests.test_every_strategy_knob_and_engine_argument_is_in_it()
+    said = {path: member.get("description") for path, member in schema_tests.members(config_schema())}
+    assert said[".strategies.least"] == "How many must wait before a batch is launched."
 
 
 def test_the_rows_are_read_as_the_readme_says(tmp_path: Path) -> None:

@@ -8,14 +8,18 @@ from typing import Any
 import pytest
 import yaml
 from jsonschema import Draft202012Validator
+from pydantic import Field
 
 from deployments.backends.registry import BACKENDS
 from experiments.config import SweepConfig, load, parse
 from experiments.config_schema import config_schema
 from experiments.errors import ConfigError
-from strategies.registry import STRATEGIES
+from strategies.knobs import Knobs
+from strategies.naive import Naive
+from strategies.registry import STRATEGIES, Entry
 
 CONFIGS = Path(__file__).parents[2] / "experiments" / "configs"
+SHIPPED = [CONFIGS / f"{name}.yaml" for name in ("full", "local", "smoke")]  # a user's own lie beside them
 VALIDATOR = Draft202012Validator(config_schema())
 NAIVE = {"strategy": "naive", "backends": "vllm", "max_batch_size": 4}
 DYNAMIC = NAIVE | {"strategy": "dynamic", "max_wait_ms": 50}
@@ -35,7 +39,29 @@ def test_it_is_a_schema():
     Draft202012Validator.check_schema(config_schema())
 
 
-@pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.yaml")), ids=lambda path: path.name)
+class Plain(Knobs):
+    """How many must wait."""
+
+    least: int = Field(ge=1)
+
+
+class Silent(Knobs):
+    least: int
+
+
+@pytest.mark.parametrize(("knobs", "said"), [(Plain, "How many must wait."), (Silent, None)])
+def test_a_knob_without_a_description_is_described_by_its_class_or_not_at_all(
+    monkeypatch: pytest.MonkeyPatch, knobs: type[Knobs], said: str | None
+):
+    monkeypatch.setitem(STRATEGIES, "mine", Entry(strategy=Naive, knobs=knobs, needs_joinable=False))
+    schema = config_schema()
+    Draft202012Validator.check_schema(schema)
+    described = dict(members(schema))
+    assert described[".strategies.least"].get("description") == said
+    assert described[".strategies.max_batch_size"]["description"].startswith("The most requests at once")
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.name)
 def test_the_configs_that_come_with_batchyard_fit_and_name_it(path: Path):
     load(path)
     assert said(yaml.safe_load(path.read_text())) == []
