@@ -10,7 +10,8 @@ from deployments.backends.registry import BACKENDS
 from experiments.config import SweepConfig, load, parse
 from experiments.errors import ConfigError
 
-SHIPPED = sorted((Path(__file__).parents[2] / "experiments" / "configs").glob("*.yaml"))
+CONFIGS = Path(__file__).parents[2] / "experiments" / "configs"
+SHIPPED = [CONFIGS / f"{name}.yaml" for name in ("full", "local", "smoke")]  # a user's own lie beside them
 
 GOOD = """\
 name: good
@@ -423,7 +424,3 @@ def test_the_configs_that_come_with_it_load_without_warnings(path: Path) -> None
     assert config.name == path.stem
     assert config.warnings == []
     assert {setting.strategy for setting in config.settings} == {"naive", "dynamic", "continuous"}
-
-
-def test_the_three_configs_are_there() -> None:
-    assert {path.stem for path in SHIPPED} >= {"local", "smoke", "full"}
