@@ -3,19 +3,14 @@
 CSV has no nulls and no lists: a null is an empty field (an empty text is ""), a list is JSON text.
 """
 
-import contextlib
 import json
-import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import BinaryIO, Literal, TypeAlias
 
 import pyarrow as pa
 import pyarrow.csv as pc_csv
 import pyarrow.parquet as pq
 
-from results.errors import StoreError, one_line
 from results.read import SCHEMAS, sweep_name, with_sweep
 from results.store import Store
 from results.summary import summarise_all, what_counts, with_metrics_by_cell
@@ -42,25 +37,6 @@ def export(
             writer.write_table(_lists_as_text(named) if kind == "csv" else named)
             written += named.num_rows
     return written
-
-
-@contextmanager
-def new_file(path: Path, *, overwrite: bool) -> Iterator[BinaryIO]:
-    """A file that appears whole when the block ends, or not at all. StoreError if it is there or cannot be."""
-    if path.is_dir():
-        raise StoreError(f"{path} is a folder; give a file in it")
-    if path.exists() and not overwrite:
-        raise StoreError(f"{path} is there already; --force overwrites it")
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with beside.open("wb") as file:
-            yield file
-        beside.replace(path)
-    except OSError as error:
-        raise StoreError(f"{path} cannot be written: {error.strerror or one_line(error)}") from error
-    finally:
-        with contextlib.suppress(OSError):  # its folder may not be there
-            beside.unlink(missing_ok=True)
 
 
 def _groups(store: Store, table: TableName, watch: Watch) -> Iterator[pa.Table]:

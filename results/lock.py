@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Any
 
 from results.errors import StoreError, cannot_write
+from results.sweep_folder import LOCK
 
 _HOLDER = ("pid", "host", "since", "process_started")
 
@@ -36,13 +37,23 @@ class Driver:
 def driver(store_root: str | os.PathLike[str]) -> Driver | None:
     """The driver that the lock of a sweep names, alive or not; None if there is no lock that names one."""
     try:
-        holder = dict(json.loads((Path(store_root) / "driver.lock").read_text()))
+        holder = dict(json.loads((Path(store_root) / LOCK).read_text()))
         pid, host, since, started = (holder[key] for key in _HOLDER)
         pid = int(pid)
         alive = process_started(pid) == started if host == socket.gethostname() else None
         return Driver(pid=int(pid), host=str(host), since=str(since), alive=alive)
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def refuse_if_driven(store_root: str | os.PathLike[str]) -> None:
+    """StoreError where entering a SweepLock would be refused now; takes nothing and writes nothing."""
+    path = Path(store_root).absolute() / "driver.lock"
+    try:
+        text = path.read_text(errors="replace")
+    except OSError:  # there is none, or the folder is of no use, which others say better
+        return
+    _refuse_or_explain(text, path)
 
 
 class SweepLock:
@@ -55,14 +66,14 @@ class SweepLock:
     def __init__(self, store_root: str | os.PathLike[str]) -> None:
         self.note: str | None = None
         root = os.fspath(store_root)
-        self._path = None if "://" in root else Path(root).absolute() / "driver.lock"
+        self._path = None if "://" in root else Path(root).absolute() / LOCK
         self._mine = ""
 
     def __enter__(self) -> str | None:
         if self._path is None:
             return None
         self._mine = json.dumps(_identity())
-        temporary = self._path.with_name(f"driver.lock.{os.getpid()}.{id(self)}")
+        temporary = self._path.with_name(f"{LOCK}.{os.getpid()}.{id(self)}")
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             temporary.write_text(self._mine)

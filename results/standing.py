@@ -12,10 +12,9 @@ from results.errors import StoreError
 from results.lock import Driver, driver
 from results.records import Failure
 from results.store import Store
+from results.sweep_folder import PAGE, is_sweep
 
 State: TypeAlias = Literal["running", "complete", "stopped", "elsewhere", "unreadable"]
-
-PAGE = "report.html"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +81,7 @@ def standing(folder: str | os.PathLike[str]) -> Standing:
 def standings(results: Path) -> Iterator[Standing]:
     """Every sweep in a results folder, by name; one that cannot be read is there with its problem."""
     for folder in sorted(path for path in results.iterdir() if path.is_dir()):
-        if (folder / "sweep.json").is_file() or (folder / "driver.lock").is_file():
+        if is_sweep(folder):
             try:
                 yield standing(folder)
             except StoreError as error:

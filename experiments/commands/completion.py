@@ -6,9 +6,10 @@ Only names are read. Where nothing is offered, bash completes file names as ever
 from collections.abc import Iterable
 from pathlib import Path
 
+from results.sweep_folder import is_sweep
+
 DEFAULT_RESULTS = "results/data"
 CONFIGS = ("experiments/configs",)
-MARKS = ("sweep.json", "driver.lock")  # a folder with one of them is a sweep's
 
 
 def configs(incomplete: str) -> list[str]:
@@ -27,12 +28,7 @@ def sweeps(incomplete: str) -> list[str]:
     """Folders of sweeps in the folder that is being typed, or in the default results folder."""
     typed = [_typed(incomplete)] if "/" in incomplete else []
     folders = dict.fromkeys([*typed, DEFAULT_RESULTS])
-    found = [
-        _join(folder, path.name)
-        for folder in folders
-        for path in _entries(folder)
-        if any((path / mark).is_file() for mark in MARKS)
-    ]
+    found = [_join(folder, path.name) for folder in folders for path in _entries(folder) if is_sweep(path)]
     by_name = [path for path in found if "/" not in incomplete and Path(path).name.startswith(incomplete)]
     return sorted({*_matching(found, incomplete), *by_name})
 

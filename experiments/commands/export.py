@@ -66,13 +66,14 @@ def export(
 
 @contextmanager
 def _sink(path: Path, *, force: bool) -> Iterator[BinaryIO]:
-    from results.export import new_file
+    from results.output_file import check_output, new_file
 
     if path == STANDARD_OUTPUT:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
     else:
-        with new_file(path, overwrite=force) as file:
+        check_output(path, force=force)
+        with new_file(path) as file:
             yield file
 
 

@@ -5,7 +5,6 @@ and in the embedded JSON by writing "<" as \\u003c. A content security policy in
 load anything at all.
 """
 
-import contextlib
 import json
 import os
 from collections.abc import Mapping
@@ -17,27 +16,37 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from results.errors import cannot_write
+from results.output_file import new_file
 from results.report import theme
 from results.report.panel import Absent, Panel, unbroken
 
+GENERATOR = '<meta name="generator" content="batchyard">'
+
 _HERE = Path(__file__).parent
+_HEAD_BYTES = 2_000
 
 
 def write(page: str, path: str | os.PathLike[str]) -> None:
-    """Write the page beside `path`, then move it there: a reader sees the old page or the new one.
+    """Write the page in place of what is there: a reader sees the old one or the new one, whole.
 
     StoreError if it cannot be written.
     """
     target = Path(path)
-    temporary = target.with_name(f"{target.name}.tmp")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(page, encoding="utf-8")
-        temporary.replace(target)
     except OSError as error:
-        with contextlib.suppress(OSError):  # half a page takes the room of something else
-            temporary.unlink(missing_ok=True)
         raise cannot_write(str(target), error) from error
+    with new_file(target) as file:
+        file.write(page.encode())
+
+
+def is_page(path: Path) -> bool:
+    """Whether a file says in its head that it is a page that this program made."""
+    try:
+        with path.open("rb") as file:
+            return GENERATOR.encode() in file.read(_HEAD_BYTES)
+    except OSError:
+        return False
 
 
 def frame(template: str, panels: Mapping[str, Panel | Absent], **values: Any) -> str:
@@ -52,6 +61,7 @@ def frame(template: str, panels: Mapping[str, Panel | Absent], **values: Any) ->
     environment.filters["unbroken"] = unbroken
     return environment.get_template(template).render(
         panels=panels,
+        generator=Markup(GENERATOR),
         dark=theme.DARK,
         shapes=theme.SHAPES,
         data=_embedded({name: p.specification() for name, p in panels.items() if isinstance(p, Panel)}),

@@ -56,6 +56,17 @@ def test_a_file_that_is_there_is_kept_unless_forced(
     assert path.read_text().startswith('"sweep"')
 
 
+@pytest.mark.parametrize("name", ["sweep.json", "report.html", "rows.csv", "cells/cell-000/rows.csv"])
+def test_nothing_is_exported_into_a_sweep(batchyard: Callable[..., Result], sweep: Path, name: str):
+    before = {path: path.stat().st_mtime_ns for path in sweep.rglob("*")}
+    result = batchyard("export", sweep, "--csv", sweep / name, "--force")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == (
+        f"error: {sweep / name} would lie among the results of the sweep {sweep}; give a file outside of it\n"
+    )
+    assert {path: path.stat().st_mtime_ns for path in sweep.rglob("*")} == before
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [

@@ -9,8 +9,7 @@ from types import ModuleType
 import pyarrow.parquet as pq
 import pytest
 
-from results.errors import StoreError
-from results.export import CELLS_AT_A_TIME, TableName, export, new_file
+from results.export import CELLS_AT_A_TIME, TableName, export
 from results.read import SCHEMAS, read
 from results.store import Store
 
@@ -76,32 +75,3 @@ def test_whoever_watches_sees_all_cells_go_by(made_store: Store):
     assert seen[0] == (0, cells)
     assert seen[-1] == (cells, cells)
     assert len(seen) == 1 + -(-cells // CELLS_AT_A_TIME)
-
-
-def test_a_file_appears_whole_or_not_at_all(tmp_path: Path):
-    path = tmp_path / "rows.csv"
-
-    def fail_half_way() -> None:
-        with new_file(path, overwrite=False) as file:
-            file.write(b"half")
-            raise RuntimeError
-
-    with pytest.raises(RuntimeError):
-        fail_half_way()
-    assert list(tmp_path.iterdir()) == []
-    with new_file(path, overwrite=False) as file:
-        file.write(b"whole")
-    assert [path] == list(tmp_path.iterdir())
-
-
-def test_a_file_that_is_there_is_left_alone(tmp_path: Path):
-    path = tmp_path / "rows.csv"
-    path.write_text("mine")
-    with pytest.raises(StoreError, match=r"rows\.csv is there already; --force overwrites it"):
-        new_file(path, overwrite=False).__enter__()
-    assert path.read_text() == "mine"
-    with new_file(path, overwrite=True) as file:
-        file.write(b"yours")
-    assert path.read_text() == "yours"
-    with pytest.raises(StoreError, match="is a folder; give a file in it"):
-        new_file(tmp_path, overwrite=True).__enter__()

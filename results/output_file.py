@@ -1,0 +1,46 @@
+"""A file that a person asked for: whole or not at all, and in place of nothing that matters to anybody."""
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from results.errors import StoreError, cannot_write
+from results.sweep_folder import sweep_around
+
+
+def check_output(path: Path, *, force: bool, ours: Callable[[Path], bool] | None = None) -> None:
+    """StoreError unless a file may be written there, even with `force` never among the results of a sweep.
+
+    `ours`: whether a file that is there may go without being asked for.
+    """
+    if path.is_dir():
+        raise StoreError(f"{path} is a folder; give a file in it")
+    if (sweep := sweep_around(path)) is not None:
+        raise StoreError(
+            f"{path} would lie among the results of the sweep {sweep}; give a file outside of it"
+        )
+    if not os.path.lexists(path):
+        return
+    if path.exists() and not path.is_file():
+        raise StoreError(f"{path} is no file that could be replaced; give another")
+    if not force and (ours is None or not ours(path)):
+        kind = "" if ours is None else " and is no page of batchyard"
+        raise StoreError(f"{path} is there already{kind}; --force overwrites it")
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[BinaryIO]:
+    """A file that takes its place when the block ends, or not at all. StoreError if it cannot be written."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with beside.open("wb") as file:
+            yield file
+        beside.replace(path)
+    except OSError as error:
+        raise cannot_write(str(path), error) from error
+    finally:
+        with contextlib.suppress(OSError):  # its folder may not be there
+            beside.unlink(missing_ok=True)
