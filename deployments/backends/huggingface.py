@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from deployments.backends.backend import EngineStep, Limits, Memory, Output, Work, invalid, refused
 from deployments.backends.engine_args import HuggingFaceArgs
 from deployments.backends.open_runs import OpenRuns
+from deployments.backends.starting import Starting
 from deployments.errors import BackendError, EngineDead, OutOfMemory
 from deployments.models import ModelSpec
 from results.errors import one_line
@@ -31,10 +32,14 @@ class HuggingFace:
         self._spec, self._args = model, args
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="huggingface")
         self._runs = OpenRuns()
+        self._starting = Starting()
         self._engine: PaddedGeneration | None = None
 
     async def start(self) -> None:
         """Load the model in the thread. ModelError; BackendError at the deadline, which may be tried again."""
+        await self._starting.run(self._begin())
+
+    async def _begin(self) -> None:
         loading = asyncio.get_running_loop().run_in_executor(self._worker, self._load)
         deadline_s = self._args.start_deadline_s
         try:
@@ -92,7 +97,8 @@ class HuggingFace:
         return self._started().memory()
 
     async def close(self) -> None:
-        """Cut what runs, give the model's memory back and end the thread."""
+        """Cut what runs, give the model's memory back and end the thread, which cannot leave a load halfway."""
+        await self._starting.give_up()
         await self.abort()
         engine, self._engine = self._engine, None
         if engine is not None:

@@ -18,6 +18,7 @@ from deployments.backends.engine_args import HuggingFaceContinuousArgs
 from deployments.backends.joined_sequence import JoinedSequence
 from deployments.backends.open_runs import OpenRuns
 from deployments.backends.paged_passes import PassRecorder
+from deployments.backends.starting import Starting
 from deployments.errors import BackendError, EngineDead
 from deployments.models import ModelSpec
 from results.errors import one_line
@@ -35,6 +36,7 @@ class HuggingFaceContinuous:
         self._spec, self._args = model, args
         self._passes = PassRecorder()
         self._runs = OpenRuns()
+        self._starting = Starting()
         self._engine_ids = map(str, itertools.count())
         self._engine: PagedEngine | None = None
         self._death = ""
@@ -44,6 +46,9 @@ class HuggingFaceContinuous:
         """Load within `start_deadline_s`. ModelError if it never can, BackendError if it did not."""
         if self._engine is not None:
             raise BackendError("this backend has already been started")
+        await self._starting.run(self._begin())
+
+    async def _begin(self) -> None:
         self._loop = asyncio.get_running_loop()
         deadline_s = self._args.start_deadline_s
         loading = BlockingCall(self._load, discard=lambda late: late.end())
@@ -112,6 +117,7 @@ class HuggingFaceContinuous:
 
     async def close(self) -> None:
         """Cut what runs, end the thread and give the memory back; harmless when there is none."""
+        await self._starting.give_up()
         await self.abort()
         engine, self._engine = self._engine, None
         if engine is not None:

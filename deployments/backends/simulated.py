@@ -12,6 +12,7 @@ from deployments.backends.backend import EngineStep, Limits, Memory, Output, Wor
 from deployments.backends.engine_args import SimulatedArgs
 from deployments.backends.simulated_iteration import SimulatedIteration
 from deployments.backends.simulated_lockstep import SimulatedLockstep
+from deployments.backends.starting import Starting
 from deployments.errors import BackendError, EngineDead
 from deployments.models import ModelSpec
 
@@ -25,10 +26,14 @@ class Simulated:
         self._args = args
         self.joinable = args.engine == "iteration"
         self.limits = Limits(vocabulary=args.vocabulary, context_tokens=args.context_tokens)
+        self._starting = Starting()
         self._engine: SimulatedLockstep | SimulatedIteration | None = None
 
     async def start(self) -> None:
         """Wait `load_s`, as a load would. BackendError at the deadline."""
+        await self._starting.run(self._begin())
+
+    async def _begin(self) -> None:
         try:
             await asyncio.wait_for(asyncio.sleep(self._args.load_s), self._args.start_deadline_s)
         except TimeoutError as exc:
@@ -82,6 +87,7 @@ class Simulated:
 
     async def close(self) -> None:
         """Cut what runs; no task is left."""
+        await self._starting.give_up()
         await self.abort()
         self._engine = None
 

@@ -18,6 +18,7 @@ from deployments.backends.backend import EngineStep, Limits, Memory, Output, Sta
 from deployments.backends.blocking_call import BlockingCall
 from deployments.backends.child_processes import ChildProcesses
 from deployments.backends.engine_args import VllmArgs
+from deployments.backends.starting import Starting
 from deployments.backends.vllm_engine import Engine, build, end_sockets, release
 from deployments.backends.vllm_steps import StepRecorder
 from deployments.backends.vllm_stream import Stream
@@ -38,6 +39,7 @@ class Vllm:
         self._model = model
         self._args = args
         self._steps = StepRecorder(self._stamp)
+        self._starting = Starting()
         self._engine: Engine | None = None
         self._children: ChildProcesses | None = None
         self._open: dict[asyncio.Task[None], str] = {}
@@ -47,6 +49,9 @@ class Vllm:
         """Load within `start_deadline_s`. ModelError if it never can, BackendError if it did not."""
         if self._engine is not None:
             raise BackendError("this vLLM backend has already been started")
+        await self._starting.run(self._begin())
+
+    async def _begin(self) -> None:
         children = ChildProcesses()
         try:
             self._engine = await asyncio.wait_for(self._load(children), self._args.start_deadline_s)
@@ -88,16 +93,25 @@ class Vllm:
     async def run(self, batch: Sequence[Work], done: Callable[[Output], None]) -> None:
         """Add all at once, in order. EngineDead as the module's docstring says."""
         engine = self._ready()
-        tasks = [asyncio.create_task(self._deliver(engine, work, done)) for work in batch]
+
+        def deliver(output: Output) -> None:
+            try:
+                done(output)
+            except BaseException:  # nobody waits for the rest any more
+                for task in tasks:
+                    task.cancel()
+                raise
+
+        tasks = [asyncio.create_task(self._deliver(engine, work, deliver)) for work in batch]
         self._open.update({task: work.request_id for task, work in zip(tasks, batch, strict=True)})
         try:
             ends = await asyncio.gather(*tasks, return_exceptions=True)
         finally:
             for task in tasks:
                 self._open.pop(task, None)
-        for end in ends:
-            if isinstance(end, BaseException):
-                raise end
+        errors = [end for end in ends if isinstance(end, BaseException)]
+        for error in sorted(errors, key=lambda one: isinstance(one, asyncio.CancelledError)):
+            raise error
 
     async def abort(self) -> None:
         """Stop what runs now; a request that was still on its way in is caught by asking again."""
@@ -136,6 +150,7 @@ class Vllm:
 
     async def close(self) -> None:
         """End the engine and each process that it started; harmless when there is none."""
+        await self._starting.give_up()
         if self._engine is None or self._children is None:
             return
         await self.abort()
@@ -166,8 +181,8 @@ class Vllm:
             await stream.read()
             return _ended(work, stream)
         except BaseException as exc:
-            if stream and not llm.errored:
-                await llm.abort(stream.engine_id, internal=True)
+            if not llm.errored:  # without a stream it may be on its way in
+                await (llm.abort(stream.engine_id, internal=True) if stream else llm.abort(work.request_id))
             if not isinstance(exc, Exception):
                 raise
             if llm.errored:

@@ -309,6 +309,27 @@ async def test_a_backend_is_dead_before_start_and_after_close_and_leaves_nothing
     await backend.close()
 
 
+@pytest.mark.parametrize("case", EVERY_CASE)
+async def test_a_backend_that_is_closed_while_it_loads_stays_closed_and_leaves_nothing(
+    case: Case, request: pytest.FixtureRequest
+) -> None:
+    backend = case.create(request.getfixturevalue("tiny_model") if case.needs_model else None)
+    before = alive()
+    starting = asyncio.create_task(backend.start())
+    for _ in range(3):  # the load has begun
+        await asyncio.sleep(0)
+    await backend.close()
+    (ended,) = await asyncio.gather(starting, return_exceptions=True)
+    assert ended is None or "it was closed while it loaded" in str(ended)
+    with pytest.raises(EngineDead):
+        await backend.check()
+    for thread in set(threading.enumerate()) - before:
+        thread.join()  # a load cannot be left halfway, but what comes of it is given back
+    assert alive() <= before
+    with pytest.raises(EngineDead):
+        await backend.check()
+
+
 @pytest.mark.parametrize("case", WITH_MODEL)
 async def test_a_model_without_weights_is_a_permanent_error(case: Case, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
