@@ -8,6 +8,8 @@ from deployments.backends.registry import BACKENDS
 from deployments.models import PRESETS
 from experiments.complaints import nearest
 from experiments.document import Location, Problem, key_path, shown
+from workloads.errors import WorkloadError
+from workloads.sharegpt import read_conversations
 
 if TYPE_CHECKING:
     from experiments.config import SweepConfig
@@ -29,7 +31,13 @@ def problems_of_settings(config: "SweepConfig") -> list[Problem]:
 
 def warnings(config: "SweepConfig") -> list[str]:
     """What can run but will not show what it was meant to show."""
-    return [*_unused(config), *_unfilled(config), *_unequal(config), *_of_the_trace(config)]
+    return [
+        *_unused(config),
+        *_unfilled(config),
+        *_unequal(config),
+        *_of_the_trace(config),
+        *_of_the_chats(config),
+    ]
 
 
 def _model_problems(config: "SweepConfig") -> list[Problem]:
@@ -163,6 +171,27 @@ def _of_the_trace(config: "SweepConfig") -> list[str]:
             over = f"is over after {workload.lasts_s(rate):.4g} s at {rate:.4g} requests/s"
             found.append(f"{over}, before duration_s {config.duration_s:g}")
     return [f"workload.trace: {note}" for note in found]
+
+
+def _of_the_chats(config: "SweepConfig") -> list[str]:
+    """A chat file with fewer texts than a trial has requests: prompts of one trial then repeat each other."""
+    from experiments.capacity import REQUESTS  # which knows configs, as they know this
+
+    path = config.workload.prompts.path
+    if path is None:
+        return []
+    try:
+        chats = read_conversations(path)
+    except WorkloadError:  # said, and refused, where the prompts are made
+        return []
+    texts = sum(map(len, chats))
+    known = config.arrival_rate is not None and config.duration_s is not None
+    requests = max(config.arrival_rate or ()) * (config.duration_s or 0) if known else REQUESTS
+    if texts >= requests:
+        return []
+    held = f"{path} holds {texts} texts by people (conversations: {len(chats)})"
+    expected = f"{'' if known else 'at least '}{requests:g} requests"
+    return [f"workload.prompts.path: {held} for {expected} of a trial: their prompts repeat text"]
 
 
 def _unequal(config: "SweepConfig") -> list[str]:

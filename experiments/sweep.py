@@ -18,6 +18,7 @@ from experiments.cells import Cell, blocks, cells, cells_hash
 from experiments.config import SweepConfig
 from experiments.errors import ConfigError
 from experiments.explain.over_sweep import with_guides
+from experiments.inputs import check_inputs, input_hashes
 from experiments.preflight import check
 from experiments.progress import SweepProgress
 from experiments.provenance import provenance
@@ -108,7 +109,10 @@ def drawn(store: Store) -> tuple[str, Findings]:
 
 
 def begun(config: SweepConfig, store: Store) -> dict[str, Any] | None:
-    """What the sweep recorded when it began, None if it has not. StoreError if that is not of this config."""
+    """What the sweep recorded when it began, None if it has not.
+
+    StoreError if that is not of this config, ConfigError if a file that its workload reads has changed.
+    """
     info = store.read_sweep()
     if info is None:
         return None
@@ -124,6 +128,7 @@ def begun(config: SweepConfig, store: Store) -> dict[str, Any] | None:
         raise StoreError(
             f"{store.root}/sweep.json: resolved must hold rates and durations_s: {one_line(error)}"
         ) from error
+    check_inputs(config, info)
     return info
 
 
@@ -164,6 +169,7 @@ def _resolve(config: SweepConfig, store: Store, gpus: int, say: Say) -> dict[str
         "planned_cells": len(planned),
         "cells_hash": cells_hash(planned),
         "workload_hashes": _hashes(planned),
+        "input_hashes": input_hashes(config),
         "provenance": provenance(),
         "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
     }

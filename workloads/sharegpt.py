@@ -7,7 +7,9 @@ not a person's text is passed over, and only a file without any such text is an 
 """
 
 import json
+import os
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,20 @@ FORM = 'a list of {"conversations": [{"from": "human", "value": "…"}, …]}'
 
 def read_user_turns(path: str) -> list[str]:
     """Every text that a person wrote, in the file's order; WorkloadError names the file and what is wrong."""
+    return [text for chat in read_conversations(path) for text in chat]
+
+
+def read_conversations(path: str) -> tuple[tuple[str, ...], ...]:
+    """The same by conversation, without those that hold none; a file is read anew only if it changes."""
+    try:
+        about = os.stat(path)
+    except OSError as exc:
+        raise WorkloadError(f"{path}: must be a chat file that can be read, got: {exc.strerror}") from exc
+    return _read(path, about.st_mtime_ns, about.st_size)
+
+
+@lru_cache(maxsize=1)
+def _read(path: str, _changed_ns: int, _bytes: int) -> tuple[tuple[str, ...], ...]:
     try:
         chats = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as exc:
@@ -33,12 +49,12 @@ def read_user_turns(path: str) -> list[str]:
         raise WorkloadError(f"{path}: must be {FORM}, got JSON nested too deep") from exc
     if not isinstance(chats, list):
         raise WorkloadError(f"{path}: must be {FORM}, got a JSON {_kind(chats)}")
-    turns = [text for chat in chats for text in _user_turns(chat)]
-    if not turns:
+    conversations = tuple(filter(None, (tuple(_user_turns(chat)) for chat in chats)))
+    if not conversations:
         raise WorkloadError(
             f"{path}: must hold at least 1 turn from human or user with text, got none in {len(chats)} chats"
         )
-    return turns
+    return conversations
 
 
 def _user_turns(chat: Any) -> Iterator[str]:

@@ -13,6 +13,7 @@ from experiments.capacity import resolve_rates
 from experiments.cells import Cell, cells
 from experiments.cli import app
 from experiments.config import SweepConfig, parse
+from experiments.inputs import input_hashes
 from experiments.rows import settings
 from experiments.sweep import cells_hash, sweep_root
 from results.records import Failure
@@ -93,6 +94,7 @@ def begun_sweep() -> Callable[..., Path]:
                 "planned_cells": len(planned),
                 "cells_hash": cells_hash(planned),
                 "workload_hashes": {},
+                "input_hashes": input_hashes(config),
                 "provenance": {},
                 "created_at": "2026-11-01T10:00:00+00:00",
             }
