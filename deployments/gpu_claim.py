@@ -4,10 +4,8 @@ A driver that was killed leaves its replicas on the GPU for some seconds (4 s, a
 that is taken is looked at again for a while before it is refused.
 """
 
-import os
 import time
-from collections.abc import Callable, Sequence
-from importlib import metadata
+from collections.abc import Callable, Mapping, Sequence
 
 import psutil  # type: ignore[import-untyped]
 
@@ -23,57 +21,53 @@ LEAST_BYTES = 64 * 2**20  # less than any process that computes has
 Look = Callable[[], Sequence[Gpu]]
 
 
-def require_free(
+def claim(
     notify: Callable[[str], None],
+    wanted: int | None = None,
     look: Look = visible_gpus,
     *,
     wait_s: float = WAIT_S,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
-) -> None:
-    """Return when no visible GPU is taken by others. DeviceError if one still is after `wait_s` seconds.
+) -> tuple[Gpu, ...]:
+    """The first `wanted` visible GPUs that nobody else computes on; None wants all visible ones.
 
-    `notify` is told once that, and for what, one waits. Blocks.
+    DeviceError if there are still too few after `wait_s` seconds. `notify` is told once that, and for what,
+    one waits. Blocks.
     """
     end_s = clock() + wait_s
     told = False
-    while (why := taken(look())) is not None:
+    while True:
+        gpus = look()
+        hands = taken(gpus)
+        free = [gpu for gpu in gpus if gpu.label not in hands]
+        enough = len(gpus) if wanted is None else wanted
+        if len(free) >= enough:
+            return tuple(free[:enough])
         if clock() >= end_s:
-            raise DeviceError(why)
+            raise DeviceError(f"{_listed(hands)}; {_way_out(free, hands, wanted)}")
         if not told:
-            notify(f"{why.split('; ')[0]}; waiting for up to {wait_s:g} s")
+            notify(f"{_listed(hands)}; waiting for up to {wait_s:g} s")
             told = True
         sleep(LOOK_EVERY_S)
 
 
-def taken(gpus: Sequence[Gpu]) -> str | None:
-    """Which GPU is in whose hands and what would be right, in one line; None if all are free."""
+def taken(gpus: Sequence[Gpu]) -> Mapping[str, str]:
+    """The GPUs that others compute on, by label, and in one phrase each who that is."""
     ours = _ours()
-    for gpu in gpus:
-        others = [holder for holder in gpu.holders if holder.pid not in ours and _computes(holder)]
-        who = ", ".join(map(_who, others))
-        seen = bool(gpu.holders)
-        if not others and not seen and gpu.used_bytes > UNSEEN_SHARE * gpu.total_bytes:
-            who = f"{_gib(gpu.used_bytes)} of {_gib(gpu.total_bytes)} by processes that cannot be seen from here"
-        if who:
-            return f"GPU {gpu.label} ({gpu.name}) is taken: {who}; {_way_out(gpus, gpu)}"
-    return None
+    return {
+        gpu.label: f"GPU {gpu.label} ({gpu.name}) is taken: {who}" for gpu in gpus if (who := _who(gpu, ours))
+    }
 
 
-def require_gpu_for_cuda_vllm(gpus: Sequence[Gpu]) -> None:
-    """DeviceError if vLLM here is the CUDA build, which cannot run without a GPU, and none is visible."""
-    try:
-        version = metadata.version("vllm")  # the CPU build's distribution is named otherwise
-    except metadata.PackageNotFoundError:
-        return
-    if gpus or "cpu" in version:
-        return
-    hidden = os.environ.get(VARIABLE)
-    because = f"{VARIABLE} is {hidden!r}" if hidden is not None else "`nvidia-smi` must list one"
-    raise DeviceError(
-        f"vllm {version} here is the CUDA build and needs a GPU, and none is visible: {because}; "
-        "`make KIND=cpu` makes an environment for CPUs"
-    )
+def _who(gpu: Gpu, ours: set[int]) -> str:
+    """Empty if nobody else is on it."""
+    others = [holder for holder in gpu.holders if holder.pid not in ours and _computes(holder)]
+    if others or gpu.holders:
+        return ", ".join(map(_named, others))
+    if gpu.used_bytes is None or gpu.total_bytes is None or gpu.used_bytes <= UNSEEN_SHARE * gpu.total_bytes:
+        return ""
+    return f"{_gib(gpu.used_bytes)} of {_gib(gpu.total_bytes)} by processes that cannot be seen from here"
 
 
 def _ours() -> set[int]:
@@ -85,7 +79,7 @@ def _computes(holder: Holder) -> bool:
     return holder.used_bytes is None or holder.used_bytes >= LEAST_BYTES
 
 
-def _who(holder: Holder) -> str:
+def _named(holder: Holder) -> str:
     try:
         name = psutil.Process(holder.pid).name()
     except psutil.Error:  # it has just ended, or is another user's
@@ -94,9 +88,17 @@ def _who(holder: Holder) -> str:
     return f"pid {holder.pid} ({name}{used})"
 
 
-def _way_out(gpus: Sequence[Gpu], of: Gpu) -> str:
-    rest = [gpu.label for gpu in gpus if gpu.label != of.label]
-    return f"end it, or leave it out with {VARIABLE}={','.join(rest)}" if rest else "end it, or wait for it"
+def _listed(hands: Mapping[str, str]) -> str:
+    return "; ".join(hands.values())
+
+
+def _way_out(free: Sequence[Gpu], hands: Mapping[str, str], wanted: int | None) -> str:
+    if not free:
+        return "end it, or wait for it" if len(hands) == 1 else "end them, or wait for them"
+    if wanted is not None:
+        return f"gpus: {wanted} needs as many that are free, got {len(free)}"
+    it = "it" if len(hands) == 1 else "them"
+    return f"end {it}, or leave {it} out with {VARIABLE}={','.join(gpu.label for gpu in free)}"
 
 
 def _gib(count: int) -> str:

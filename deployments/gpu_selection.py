@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from deployments.errors import DeviceError
 
 VARIABLE = "CUDA_VISIBLE_DEVICES"
-_NUMBERING = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}  # as NVML and nvidia-smi number
+NUMBERING = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}  # as NVML and nvidia-smi number; not "the fastest first"
 _NONE = ("", "-1", "NoDevFiles")
 
 T = TypeVar("T")
@@ -58,7 +58,7 @@ def only(labels: Sequence[str]) -> Iterator[None]:
 
     Ray and vLLM look a name up that CUDA would take, and do not know the beginning of a UUID.
     """
-    wanted = {VARIABLE: ",".join(labels), **_NUMBERING}
+    wanted = {VARIABLE: ",".join(labels), **NUMBERING}
     before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)
     try:

@@ -1,7 +1,7 @@
 """The GPUs that this process may use, from NVML: no CUDA context is made, so nothing is taken on them.
 
 NVML (https://docs.nvidia.com/deploy/nvml-api) is the library beneath nvidia-smi and numbers GPUs as that
-does, by PCI bus; `deployments.local_ray` has CUDA count in the same order. Its Python package is part of
+does, by PCI bus; `gpu_selection.only` has CUDA count in the same order. Its Python package is part of
 the GPU environment only: where it or a driver is missing there are no GPUs.
 """
 

@@ -11,19 +11,20 @@ import shutil
 import signal
 import tempfile
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from deployments.gpus import visible_gpus
+from deployments.gpu_selection import NUMBERING, only
+from deployments.gpus import Gpu, visible_gpus
 
 DRIVER_RESOURCE = "driver"  # binds trials to the driver's node
 
 _FOLDER = "batchyard"  # what is removed must be ours; short, because socket paths have at most 100 characters
 
 _ENVIRONMENT = {
-    "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # as nvidia-smi and NVML number them; not "the fastest first"
+    **NUMBERING,
     "RAY_AUTH_MODE": "token",
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # keeps all but one port on loopback
     "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
@@ -79,8 +80,8 @@ def _gpus() -> int:
 
 
 @contextmanager
-def local_ray() -> Iterator[LocalRay]:
-    """Ray and Serve on this machine for the length of the block."""
+def local_ray(gpus: Sequence[Gpu] | None = None) -> Iterator[LocalRay]:
+    """Ray and Serve on this machine for the length of the block; no other GPU than these (None: all) is seen."""
     prepare()
     import ray
     from ray import serve
@@ -91,10 +92,13 @@ def local_ray() -> Iterator[LocalRay]:
         logging.getLogger(name).setLevel(level)
     _remove_left_behind()
     folder = tempfile.mkdtemp(prefix=f"{_FOLDER}-{os.getpid()}-")
+    gpus = visible_gpus() if gpus is None else gpus
+    seen = ExitStack()
     try:
+        seen.enter_context(only([gpu.label for gpu in gpus]))
         ray.init(
             address="local",
-            num_gpus=len(visible_gpus()),  # Ray would take "-1" for a GPU, and count without our driver
+            num_gpus=len(gpus),  # Ray would take "-1" for a GPU, and count without our driver
             include_dashboard=False,
             log_to_driver=False,
             configure_logging=False,
@@ -108,4 +112,5 @@ def local_ray() -> Iterator[LocalRay]:
         yield LocalRay(gpus=_gpus(), folder=folder)
     finally:
         ray.shutdown()
+        seen.close()
         shutil.rmtree(folder, ignore_errors=True)

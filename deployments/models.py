@@ -135,7 +135,9 @@ def _capability() -> tuple[int, int]:
         return min(known)
     import torch
 
-    return min(torch.cuda.get_device_capability(index) for index in range(torch.cuda.device_count()))
+    every = range(torch.cuda.device_count())
+    major, minor = min(torch.cuda.get_device_capability(index) for index in every)
+    return int(major), int(minor)
 
 
 def encoder(spec: ModelSpec) -> tuple[Encode | None, int]:

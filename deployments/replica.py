@@ -20,7 +20,7 @@ import numpy as np
 from deployments.backends.backend import Backend, EngineStep, Memory, Output, Work
 from deployments.backends.registry import create
 from deployments.errors import BackendError, EngineDead
-from deployments.gpu_claim import require_free
+from deployments.gpu_claim import claim
 from deployments.gpus import facts, visible_gpus
 from deployments.models import ModelSpec
 from deployments.service import BatchRun, Reply, Service
@@ -75,7 +75,7 @@ class Replica:
         if self._backend is not None:
             raise BackendError("this replica has already been started")
         if model is not None:  # what was there before may still hold the GPU
-            await asyncio.to_thread(require_free, lambda _: None)
+            await asyncio.to_thread(claim, lambda _: None)
         loading = create(backend, model, engine)
         await loading.start()
         self._backend = loading

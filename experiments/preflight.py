@@ -6,9 +6,9 @@ All of it would otherwise fail minutes later in a replica, and some of it trial 
 from collections.abc import Callable, Iterator
 
 from deployments.errors import ModelError
-from deployments.gpu_claim import require_gpu_for_cuda_vllm
 from deployments.gpus import visible_gpus
 from deployments.models import BFLOAT16_FROM, ModelSpec, context_tokens, locate, resolve
+from deployments.vllm_build import require_gpu_for_cuda_build
 from experiments.cells import Cell, cells
 from experiments.config import SweepConfig
 from experiments.resolved import Resolved
@@ -38,24 +38,22 @@ def check(config: SweepConfig, say: Say) -> None:
 
 
 def _check_gpus(config: SweepConfig) -> None:
+    models = {setting.model for setting in config.settings if setting.model is not None}
+    if not models and config.gpus is None:
+        return  # whatever the GPUs are like, they are not used
     found = visible_gpus()
     if config.gpus is not None and config.gpus > len(found):
         on_cpu = "; gpus: auto runs on the CPU" if not found else ""
         text = f"must be at most the GPUs that can be used here, {len(found)}, got {config.gpus}{on_cpu}"
         raise config.error(("gpus",), text)
     if any(setting.backend == "vllm" for setting in config.settings):
-        require_gpu_for_cuda_vllm(found)
-    for gpu in found:
-        if gpu.capability is not None and gpu.capability < BFLOAT16_FROM and _wants_bfloat16(config):
-            text = (
-                f"must have dtype auto, float16 or float32 on {gpu.name}, which does not compute in bfloat16"
-            )
+        require_gpu_for_cuda_build(found)
+    weak = [gpu for gpu in found if gpu.capability is not None and gpu.capability < BFLOAT16_FROM]
+    for model in models:
+        if weak and resolve(model).dtype == "bfloat16":
+            # Not "or auto": a preset has a dtype of its own.
+            text = f"must have dtype float16 or float32 on {weak[0].name}, which does not compute in bfloat16"
             raise config.error(("model",), text)
-
-
-def _wants_bfloat16(config: SweepConfig) -> bool:
-    models = {setting.model for setting in config.settings if setting.model is not None}
-    return any(resolve(model).dtype == "bfloat16" for model in models)
 
 
 def _check_model(config: SweepConfig, model: ModelSpec, say: Say) -> None:

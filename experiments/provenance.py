@@ -7,6 +7,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from deployments.errors import DeviceError
 from deployments.gpus import facts, visible_gpus
 
 PACKAGES = ("ray", "torch", "transformers", "numpy", "pyarrow")  # vLLM's version comes from its backend
@@ -24,10 +25,18 @@ def provenance() -> dict[str, Any]:
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "python": platform.python_version(),
         "versions": {name: _version(name) for name in PACKAGES},
-        "gpus": facts(visible_gpus()),
+        "gpus": _gpus(),
         "git_commit": commit,
         "git_dirty": None if commit is None or changes is None else bool(changes),
     }
+
+
+def _gpus() -> dict[str, dict[str, Any]]:
+    """Empty too where none may be used: what needs one has been refused before."""
+    try:
+        return facts(visible_gpus())
+    except DeviceError:
+        return {}
 
 
 def _version(package: str) -> str | None:

@@ -78,12 +78,12 @@ async def _time(call: Any, probe: Probe, batch_size: int) -> list[Sample]:
 
 
 async def _dtype(config: SweepConfig, gpus: int) -> Dtype | None:
-    """What `auto` is on the device that the lanes have; asked there, not here."""
+    """What `auto` is on the devices that the lanes have; asked there, where all of them are seen."""
     import ray
 
     if all(setting.model is None or setting.model.dtype != "auto" for setting in config.settings):
         return None
-    pick = ray.remote(num_cpus=0, num_gpus=min(1, gpus))(pick_dtype)
+    pick = ray.remote(num_cpus=0, num_gpus=gpus)(pick_dtype)
     dtype: Dtype = await pick.remote("cuda" if gpus else "cpu")
     return dtype
 

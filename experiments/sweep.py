@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from deployments.gpu_claim import require_free
+from deployments.gpu_claim import claim
 from deployments.lanes import LaneView, start_board
 from deployments.local_ray import local_ray
 from experiments.cells import Cell, blocks, cells, cells_hash
@@ -26,9 +26,10 @@ from experiments.resolved import Resolved
 from experiments.running_results import RunningResults
 from experiments.simulation.occupancy import with_occupancy
 from experiments.traffic import traffic
+from results.earlier_run import move_aside
 from results.errors import StoreError, one_line
 from results.findings import Findings
-from results.lock import SweepLock
+from results.lock import SweepLock, refuse_if_driven
 from results.report.page import write_page
 from results.store import Store
 from results.summary import find
@@ -62,18 +63,23 @@ def sweep_root(config: SweepConfig, results: str | os.PathLike[str]) -> str:
     return f"{os.fspath(results).rstrip('/')}/{config.name}-{config.config_hash}"
 
 
-def run_sweep(config: SweepConfig, root: str, say: Say) -> Outcome:
-    """Run the cells that are missing; returns at once if there are none.
+def run_sweep(config: SweepConfig, root: str, say: Say, *, fresh: bool = False) -> Outcome:
+    """Run the cells that are missing; returns at once if there are none. `fresh` keeps an earlier run aside.
 
-    ConfigError or StoreError before anything is started; ModelError or BackendError if an engine that
-    `auto` must time cannot be loaded. KeyboardInterrupt loses nothing.
+    ConfigError, StoreError or DeviceError before anything is moved, written or started; ModelError or
+    BackendError if an engine that `auto` must time cannot be loaded. KeyboardInterrupt loses nothing.
     """
     store = Store(root)
-    planned = cells_of(config, begun(config, store))
-    if planned is None or _left(planned, store):
-        check(config, say)
-        if any(setting.model is not None for setting in config.settings):
-            require_free(say)
+    refuse_if_driven(root)  # before one waits for GPUs, which that driver would hold
+    planned = None if fresh else cells_of(config, begun(config, store))
+    if planned is not None and not _left(planned, store):
+        with SweepLock(root):
+            return _outcome(root, planned, store, ran=0)
+    check(config, say)
+    on_model = any(setting.model is not None for setting in config.settings)
+    gpus = claim(say, config.gpus) if on_model else ()
+    if fresh:
+        move_aside(root)
     with SweepLock(root) as note:
         if note:
             say(note)
@@ -85,8 +91,8 @@ def run_sweep(config: SweepConfig, root: str, say: Say) -> Outcome:
                 return _outcome(root, planned, store, ran=0)
             say(f"going on: {len(planned) - len(left)} of {len(planned)} cells are done")
         say("starting Ray on this machine")
-        with local_ray() as ray:
-            lane_board = start_board(lanes := max(1, min(ray.gpus, config.gpus or ray.gpus)))
+        with local_ray(gpus) as ray:
+            lane_board = start_board(lanes := max(1, ray.gpus))
             if info is None or planned is None:
                 info = _resolve(config, store, ray.gpus, say)
                 planned = cells(config, Resolved.from_dict(info["resolved"]))

@@ -8,7 +8,6 @@ import typer
 from experiments.commands.arguments import RESULTS, AsJson, Config, Results, command
 from experiments.commands.outcome import conclude
 from experiments.commands.step_times import Hardware, Timed, timed_sweep
-from experiments.commands.sweep import move_aside
 from experiments.console import one_line_errors, tell
 
 if TYPE_CHECKING:
@@ -59,10 +58,11 @@ def simulate(
 def run(simulation: "Simulation", results: Path, *, fresh: bool, again: str, as_json: bool) -> None:
     """Run what is missing and say what was found."""
     from experiments.simulation.run import run_simulation
+    from results.earlier_run import move_aside
 
     root = simulation.root(results)
     if fresh:
-        move_aside(Path(root))
+        move_aside(root)
     for name, premise in simulation.premises.items():
         tell(f"simulated {name}: {premise.text}")
     try:

@@ -1,7 +1,5 @@
 """`batchyard sweep` and `batchyard resume`: run what is missing of a sweep, or say what that would be."""
 
-import os
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -74,15 +72,10 @@ def resume(folder: Folder, as_json: AsJson = False) -> None:
 
 
 def _run(config: "SweepConfig", results: Path, *, fresh: bool, again: str, as_json: bool) -> None:
-    from experiments.preflight import check
     from experiments.sweep import run_sweep, sweep_root
 
-    root = sweep_root(config, results)
-    if fresh:
-        check(config, tell)  # before the earlier run is moved, not only before the new one begins
-        move_aside(Path(root))
     try:
-        outcome = run_sweep(config, root, tell)
+        outcome = run_sweep(config, sweep_root(config, results), tell, fresh=fresh)
     except KeyboardInterrupt:
         tell(f"interrupted; nothing that was done is lost: `{again}` goes on")
         raise typer.Exit(130) from None
@@ -101,14 +94,3 @@ def _resume_simulation(info: "Mapping[str, Any]", folder: Path, *, again: str, a
 def _must_be_named(folder: Path, name: str) -> None:
     if folder.resolve().name != name:
         raise StoreError(f"{folder}: must be named {name} as its config says; rename it back")
-
-
-def move_aside(root: Path) -> None:
-    """Keep an earlier run beside the new one. StoreError if somebody drives it."""
-    from results.lock import SweepLock
-
-    if root.exists():
-        with SweepLock(root):
-            pass  # a living driver is not moved from under
-        stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-        os.rename(root, root.with_name(f"{root.name}-until-{stamp}"))

@@ -4,12 +4,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from importlib import metadata
+from dataclasses import replace
 
 import pytest
 
 from deployments.errors import DeviceError
-from deployments.gpu_claim import require_free, require_gpu_for_cuda_vllm, taken
+from deployments.gpu_claim import claim, taken
 from deployments.gpus import Gpu, Holder
 
 GIB = 2**30
@@ -42,54 +42,98 @@ def gpu(label: str = "0", used: int = 0, holders: Sequence[tuple[int, int | None
     ids=["idle", "desktop", "ours", "tiny"],
 )
 def test_a_free_gpu_is_not_refused(free: Gpu) -> None:
-    assert taken([free]) is None
-    assert taken([]) is None
-    require_free(pytest.fail, lambda: [free])
+    assert not taken([free])
+    assert claim(pytest.fail, look=lambda: [free]) == (free,)
+
+
+def test_a_gpu_whose_memory_is_not_told_is_taken_by_whom_one_sees() -> None:
+    silent = replace(gpu(), total_bytes=None, used_bytes=None, free_bytes=None)
+    assert not taken([silent])
+    assert taken([replace(silent, holders=(Holder(pid=NOBODY, used_bytes=None),))])
+
+
+def test_where_there_are_none_nothing_is_claimed() -> None:
+    assert claim(pytest.fail, look=list) == ()
 
 
 def test_a_child_of_ours_is_ours() -> None:
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:
-        assert taken([gpu(holders=[(child.pid, GIB)])]) is None
+        assert not taken([gpu(holders=[(child.pid, GIB)])])
     finally:
         child.communicate(b"\n")
 
 
+OTHERS = [(NOBODY, GIB)]
+HELD = f"pid {NOBODY} (unknown, 1.0 GiB)"
+
+
 @pytest.mark.parametrize(
-    ("gpus", "said"),
+    ("gpus", "wanted", "said"),
     [
         (
             [gpu(holders=[(NOBODY, 12 * GIB), (NOBODY + 1, None)])],
+            None,
             (
                 f"GPU 0 (NVIDIA L4) is taken: pid {NOBODY} (unknown, 12.0 GiB), pid {NOBODY + 1} (unknown); "
                 "end it, or wait for it"
             ),
         ),
         (
-            [gpu("0"), gpu("1", holders=[(NOBODY, GIB)]), gpu("2")],
+            [gpu("0"), gpu("1", holders=OTHERS), gpu("2")],
+            None,
+            f"GPU 1 (NVIDIA L4) is taken: {HELD}; end it, or leave it out with CUDA_VISIBLE_DEVICES=0,2",
+        ),
+        (
+            [gpu("0", holders=OTHERS), gpu("1"), gpu("2", holders=OTHERS)],
+            None,
             (
-                f"GPU 1 (NVIDIA L4) is taken: pid {NOBODY} (unknown, 1.0 GiB); "
-                "end it, or leave it out with CUDA_VISIBLE_DEVICES=0,2"
+                f"GPU 0 (NVIDIA L4) is taken: {HELD}; GPU 2 (NVIDIA L4) is taken: {HELD}; "
+                "end them, or leave them out with CUDA_VISIBLE_DEVICES=1"
             ),
         ),
         (
+            [gpu("0", holders=OTHERS), gpu("1", holders=OTHERS)],
+            1,
+            (
+                f"GPU 0 (NVIDIA L4) is taken: {HELD}; GPU 1 (NVIDIA L4) is taken: {HELD}; "
+                "end them, or wait for them"
+            ),
+        ),
+        (
+            [gpu("0", holders=OTHERS), gpu("1")],
+            2,
+            f"GPU 0 (NVIDIA L4) is taken: {HELD}; gpus: 2 needs as many that are free, got 1",
+        ),
+        (
             [gpu(used=20 * GIB)],
+            None,
             (
                 "GPU 0 (NVIDIA L4) is taken: 20.0 GiB of 24.0 GiB by processes that cannot be seen from here; "
                 "end it, or wait for it"
             ),
         ),
     ],
-    ids=["seen", "one of three", "unseen"],
+    ids=["seen", "one of three", "two of three", "all", "fewer than wanted", "unseen"],
 )
-def test_one_that_is_taken_is_named_with_its_holders_and_the_way_out(gpus: list[Gpu], said: str) -> None:
-    assert taken(gpus) == said
+def test_those_that_are_taken_are_named_with_their_holders_and_the_way_out(
+    gpus: list[Gpu], wanted: int | None, said: str
+) -> None:
+    with pytest.raises(DeviceError) as caught:
+        claim(lambda _: None, wanted, lambda: gpus, wait_s=0)
+    assert str(caught.value) == said
+
+
+def test_as_many_as_are_wanted_need_to_be_free() -> None:
+    gpus = [gpu("0", holders=OTHERS), gpu("1"), gpu("2"), gpu("3")]
+    assert claim(pytest.fail, 2, lambda: gpus) == (gpus[1], gpus[2])
 
 
 def test_a_holder_is_named() -> None:
     parent = os.getppid()
-    assert f"pid {parent} (" in (taken([gpu(holders=[(parent, GIB)])]) or "")
-    assert "unknown" not in (taken([gpu(holders=[(parent, GIB)])]) or "")
+    said = taken([gpu(holders=[(parent, GIB)])])["0"]
+    assert f"pid {parent} (" in said
+    assert "unknown" not in said
 
 
 class Time:
@@ -111,7 +155,7 @@ def test_what_a_killed_driver_left_is_waited_for() -> None:
     def look() -> list[Gpu]:
         return [gpu(holders=[(NOBODY, GIB)] if time.now_s < 6 else [])]
 
-    require_free(told.append, look, wait_s=20, clock=time, sleep=time.sleep)
+    claim(told.append, look=look, wait_s=20, clock=time, sleep=time.sleep)
     assert time.now_s == 6
     assert told == [f"GPU 0 (NVIDIA L4) is taken: pid {NOBODY} (unknown, 1.0 GiB); waiting for up to 20 s"]
 
@@ -119,30 +163,11 @@ def test_what_a_killed_driver_left_is_waited_for() -> None:
 def test_what_stays_is_refused() -> None:
     time = Time()
     with pytest.raises(DeviceError, match=r"is taken: .*; end it"):
-        require_free(
-            lambda _: None, lambda: [gpu(holders=[(NOBODY, GIB)])], wait_s=20, clock=time, sleep=time.sleep
+        claim(
+            lambda _: None,
+            look=lambda: [gpu(holders=[(NOBODY, GIB)])],
+            wait_s=20,
+            clock=time,
+            sleep=time.sleep,
         )
     assert time.now_s == 20
-
-
-@pytest.mark.parametrize(
-    ("version", "gpus", "refused"),
-    [("0.33.0", [], True), ("0.33.0", [gpu()], False), ("0.33.0+cpu", [], False), (None, [], False)],
-)
-def test_the_cuda_build_of_vllm_wants_a_gpu(
-    monkeypatch: pytest.MonkeyPatch, version: str | None, gpus: list[Gpu], refused: bool
-) -> None:
-    def installed(name: str) -> str:
-        if version is None:
-            raise metadata.PackageNotFoundError(name)
-        return version
-
-    monkeypatch.setattr(metadata, "version", installed)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
-    if not refused:
-        require_gpu_for_cuda_vllm(gpus)
-        return
-    with pytest.raises(
-        DeviceError, match=r"^vllm 0.33.0 here is the CUDA build .* CUDA_VISIBLE_DEVICES is '-1'; "
-    ):
-        require_gpu_for_cuda_vllm(gpus)
