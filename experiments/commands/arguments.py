@@ -1,5 +1,6 @@
 """The arguments that several commands take, and how a command is written so that it can be typed again."""
 
+import os
 import shlex
 import sys
 from pathlib import Path
@@ -8,15 +9,32 @@ from typing import Annotated
 import typer
 
 from experiments.commands.completion import DEFAULT_RESULTS, configs, sweeps
+from results.sweep_folder import is_sweep
 
 RESULTS = Path(DEFAULT_RESULTS)
 
+
+def by_name(folder: Path | None) -> Path | None:
+    """A sweep that is named as `ls` prints it is looked for in the default results folder."""
+    if folder is None or len(folder.parts) != 1 or os.path.exists(folder) or not is_sweep(RESULTS / folder):
+        return folder
+    return RESULTS / folder
+
+
 Config = Annotated[Path, typer.Argument(help="The sweep's YAML config.", autocompletion=configs)]
-Folder = Annotated[Path, typer.Argument(help="A sweep's results folder.", autocompletion=sweeps)]
+Folder = Annotated[
+    Path,
+    typer.Argument(
+        help="A sweep's results folder, or its name as `ls` prints it.",
+        autocompletion=sweeps,
+        callback=by_name,
+    ),
+]
 Results = Annotated[Path, typer.Option(help="Folder that holds the sweeps' results.")]
 AsJson = Annotated[
     bool, typer.Option("--json", help="One JSON document on standard output; all else on standard error.")
 ]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite a file that is there.")]
 
 
 def command(*arguments: object) -> str:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from experiments.commands.arguments import RESULTS, AsJson, Config, Results
+from experiments.commands.arguments import RESULTS, AsJson, Config, Force, Results
 from experiments.commands.step_times import Hardware, Timed, timed_sweep
 from experiments.console import emit, one_line_errors, show, tell
 
@@ -23,6 +23,7 @@ def explain(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Write a page with figures too.")
     ] = None,
+    force: Force = False,
     results: Results = RESULTS,
     as_json: AsJson = False,
 ) -> None:
@@ -37,7 +38,11 @@ def explain(
         from experiments.explain.explanation import explain as derive
         from experiments.explain.explanation import to_dict
         from experiments.explain.text import text
+        from results.output_file import check_output
+        from results.report.frame import is_page
 
+        if output is not None:
+            check_output(output, force=force, ours=is_page)
         loaded = load(config)
         for warning in loaded.warnings:
             tell(f"warning: {config}: {warning}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
-from experiments.commands.arguments import Folder
+from experiments.commands.arguments import Folder, Force
 from experiments.console import one_line_errors, tell
 from experiments.errors import ConfigError
 
@@ -39,7 +39,7 @@ def export(
     ] = None,
     parquet: Annotated[Path | None, typer.Option("--parquet", help="Write Parquet to this file.")] = None,
     table: Annotated[Table, typer.Option(help="What a row is.")] = Table.REQUESTS,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite a file that is there.")] = False,
+    force: Force = False,
 ) -> None:
     """Write the rows of the attempts that count to one file, all settings in each row.
 

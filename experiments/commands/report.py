@@ -5,8 +5,9 @@ from typing import Annotated
 
 import typer
 
-from experiments.commands.arguments import AsJson, Folder, command
+from experiments.commands.arguments import AsJson, Folder, Force, command
 from experiments.console import one_line_errors, show, tell
+from results.sweep_folder import PAGE
 
 EXAMPLES = (
     "Examples:  batchyard report results/data/local-0123456789ab -o page.html  ·  "
@@ -16,7 +17,8 @@ EXAMPLES = (
 
 def report(
     folder: Folder,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Default: report.html in it.")] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help=f"Default: {PAGE} in it.")] = None,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Draw the page of a sweep again, from the rows in its folder; also while it runs."""
@@ -31,10 +33,8 @@ def report(
 
         store = open_sweep(folder)
         check_sweep(store.read_sweep() or {}, folder, SHOWN)
+        path = _page(folder, output, force=force)
         findings = find(store)
-        path = output or folder / "report.html"
-        if path.is_dir():
-            path = path / "report.html"
         write_page(with_occupancy(with_guides(findings)), store, path)
         for problem in store.problems:
             tell(f"warning: {problem}")
@@ -45,3 +45,16 @@ def report(
         if len(findings.trials) < findings.planned_cells:
             done = f"{len(findings.trials)} of {findings.planned_cells} cells are done"
             show(f"{done}; `{command('resume', folder)}` goes on")
+
+
+def _page(folder: Path, output: Path | None, *, force: bool) -> Path:
+    """Where the page goes; its place in the sweep's own folder is always free for it."""
+    from results.output_file import check_output
+    from results.report.frame import is_page
+
+    path = folder if output is None else output
+    if path.is_dir():
+        path = path / PAGE
+    if path.name != PAGE or path.parent.resolve() != folder.resolve():
+        check_output(path, force=force, ours=is_page)
+    return path
