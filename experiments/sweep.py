@@ -34,10 +34,10 @@ from results.report.page import write_page
 from results.store import Store
 from results.summary import find
 from results.sweep_document import RESOLVED, check_sweep
+from results.sweep_folder import PAGE
 from workloads.workload import workload_hash
 
 Say = Callable[[str], None]
-PAGE = "report.html"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
