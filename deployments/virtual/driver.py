@@ -11,6 +11,7 @@ before its cause; the KV cache is whole when nothing runs.
 
 import gc
 import math
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -101,20 +102,21 @@ class _Driver:
         names, arrivals_s = self._names, [*self._arrivals_s, math.inf]
         arrived, arrival_s, before_s = 0, arrivals_s[0], 0.0
         request_seconds = 0.0
+        last_s = min(self._stop_s, sys.float_info.max)  # infinity is never reached
         while True:
             end_s = engine.end_s
             now_s = min(end_s, arrival_s, dispatcher.wake_s)
-            inside = arrived - self._ended
-            if now_s > self._stop_s or now_s == math.inf:
+            if now_s > last_s:
+                inside = arrived - self._ended
                 if inside and self._stop_s == math.inf:
                     raise ValueError(f"the strategy would let {inside} requests wait for ever")
                 if inside:
                     request_seconds += inside * (self._stop_s - before_s)
                 self._request_seconds = request_seconds
                 return (self._stop_s, True) if inside else (before_s, False)
-            request_seconds += inside * (now_s - before_s)
-            before_s = now_s
             changed = dispatcher.wake_s == now_s
+            request_seconds += (arrived - self._ended) * (now_s - before_s)
+            before_s = now_s
             if end_s == now_s and (ended := engine.end(now_s)):
                 self._finish(ended, now_s)
                 changed = True
@@ -130,10 +132,11 @@ class _Driver:
             while engine.end_s == math.inf and (failed := engine.begin(now_s)):
                 self._finish(failed, now_s)
                 self._decide(now_s)
-            running = dispatcher.running
-            held = len(dispatcher.waiting) + running
-            assert arrived == self._ended + held, f"{arrived} arrived, {self._ended} ended, {held} are here"
-            assert running or dispatcher.settled(now_s), "an engine is idle, and the strategy was not asked"
+                changed = True
+            if changed:
+                held = len(dispatcher.waiting) + dispatcher.running
+                assert arrived == self._ended + held, f"{arrived} came, {self._ended} ended, {held} are here"
+                assert dispatcher.running or dispatcher.settled(now_s), "an idle engine, and nobody was asked"
 
     def _decide(self, now_s: float) -> None:
         """What the strategy launches now joins the engine."""
@@ -198,6 +201,7 @@ class _Driver:
             ended_s=now_s,
             stretches=tuple(self._occupancy.stretches) if self._occupancy is not None else None,
         )
+        run.counters.peak_blocks = int(runs["blocks"].max(initial=0))
         check_columns(run)
         check_little(run, self._request_seconds)
         return run

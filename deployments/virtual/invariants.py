@@ -31,6 +31,8 @@ def check_columns(run: Run) -> None:
     for index, pairs in run.silences.items():
         silent[index] = sum(pairs[1::2]) - sum(pairs[::2])
     assert (run.output_tokens == span - silent).all(), "tokens are steps less silences"
+    blocks, pool = run.runs["blocks"], getattr(getattr(run.settings, "kv", None), "blocks", 0)
+    assert ((blocks >= 0) & (blocks <= pool)).all(), f"at most the {pool} blocks of the pool are in use"
     ended = np.diff(run.runs["end_s"])
     assert (ended >= 0).all(), "steps are in order of time"
     if not run.cut_off:

@@ -42,7 +42,7 @@ from deployments.virtual.step_model import StepModel
 Order: TypeAlias = Literal["decode-first", "prefill-first"]
 UNLIMITED = 1 << 60
 DECODING = -1
-NOBODY = (-1, 0)
+NOBODY = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +127,8 @@ class IterationEngine:
         self._count = max(1, len(requests))
         self._outcomes, self._packed, self._occupancy = outcomes, log.packed, occupancy
         self._made, self._scheduled_s = outcomes.output_tokens, outcomes.scheduled_s
+        self._last_token_s, self._returned_s = outcomes.last_token_s, outcomes.returned_s
+        self._last_step, self._status = outcomes.last_step, outcomes.status
 
         self._queue: deque[int] = deque()
         self._residents: dict[int, None] = {}  # in order of arrival: the queue is first in, first out
@@ -147,7 +149,7 @@ class IterationEngine:
         self._step_sequences = 0
         self._step_waiting = 0
         self._step_preempted = 0
-        self._logged_preemptions = 0
+        self._unlogged_preemptions = 0
         self._completing: list[int] = []  # prompts that are done at the end of the step
         self._late: list[int] = []  # decoding sequences that are put off in this step
         self._jump = False
@@ -197,8 +199,6 @@ class IterationEngine:
         if self._late:
             self._make_up()
         blocks, resident = self._pool - self._free, len(self._residents)
-        assert 0 <= blocks <= self._pool, f"{blocks} blocks in use of {self._pool}"
-        self.counters.peak_blocks = max(self.counters.peak_blocks, blocks)
         ended: list[int] = []
         if self._ends and self._ends[0] < (self._clock + 1) * self._count:
             self._end_decoding(ended, now_s)
@@ -217,10 +217,10 @@ class IterationEngine:
             self._step_prefill,
             self._step_waiting,
             blocks,
-            self.counters.preemptions - self._logged_preemptions,
+            self._unlogged_preemptions,
             resident,
         )
-        self._logged_preemptions = self.counters.preemptions
+        self._unlogged_preemptions = 0
         self._steps, self.end_s = 0, NEVER_S
         return ended
 
@@ -269,6 +269,7 @@ class IterationEngine:
         self._queue.appendleft(index)
         self._outcomes.preemptions[index] += 1
         self._step_preempted += 1
+        self._unlogged_preemptions += 1
         self.counters.preemptions += 1
 
     def _move(self, tokens: int) -> int:
@@ -304,13 +305,16 @@ class IterationEngine:
         decoding, prompts, made = self._decoding, self._prompts, self._made
         left = self._budget if self._prefill_first else self._budget - len(decoding)
         tokens = squares = sequences = 0
-        residents_first = iter([*self._prefilling.items()])
+        residents = [*reversed(self._prefilling.items())] if self._prefilling else []
         admitted = False
         while left > 0:
-            index, done = next(residents_first, NOBODY)
-            if index < 0:
-                index = self._admit() if may_admit else index
-                if index < 0:
+            if residents:
+                index, done = residents.pop()
+            else:
+                if not (may_admit and self._queue):
+                    break
+                index = self._admit()
+                if index == NOBODY:
                     break
                 admitted = True
                 done = self._swapped_in(index) if index in self._swapped else 0
@@ -347,15 +351,15 @@ class IterationEngine:
         return True
 
     def _admit(self) -> int:
-        """Give the oldest in the queue a slot and its blocks; -1 if there is none for it."""
-        if not self._queue or len(self._residents) >= self._slots:
-            return -1
+        """Give the oldest in the queue a slot and its blocks; NOBODY if there is none for it."""
+        if len(self._residents) >= self._slots:
+            return NOBODY
         index = self._queue[0]
         if self._kv is not None:
             tokens = self._prompts[index] + self._made[index] if self._optimistic else self._reserved(index)
             blocks = -(-tokens // self._block_tokens)
             if blocks > self._free:
-                return -1
+                return NOBODY
             self._free -= blocks
         self._queue.popleft()
         self._residents[index] = None
@@ -487,18 +491,20 @@ class IterationEngine:
 
     def _end_decoding(self, ended: list[int], now_s: float) -> None:
         """Everything whose last token the clock has reached."""
-        first_later = (self._clock + 1) * self._count
-        while self._ends and self._ends[0] < first_later:
-            index = heappop(self._ends) % self._count
-            origin = self._decoding.get(index)
+        ends, count, clock = self._ends, self._count, self._clock
+        decoding, outputs = self._decoding, self._outputs
+        first_later = (clock + 1) * count
+        while ends and ends[0] < first_later:
+            index = heappop(ends) % count
+            origin = decoding.get(index)
             if origin is None:
                 continue  # out of date
-            end = origin + self._outputs[index]
-            if end > self._clock:
-                heappush(self._ends, end * self._count + index)  # it was put off
+            end = origin + outputs[index]
+            if end > clock:
+                heappush(ends, end * count + index)  # it was put off
                 continue
             prompt = self._prompts[index]
-            del self._decoding[index]
+            del decoding[index]
             self._origins -= prompt - origin
             if self._optimistic:
                 self._growth.remove((origin + 1 - prompt) % self._block_tokens)
@@ -518,11 +524,11 @@ class IterationEngine:
 
     def _finish(self, index: int, now_s: float) -> None:
         """All its tokens are made, the last of them in the step that ends now."""
-        outcomes, output = self._outcomes, self._outputs[index]
-        outcomes.last_token_s[index] = outcomes.returned_s[index] = now_s
-        outcomes.last_step[index] = self._passes - 1
-        outcomes.output_tokens[index] = output
-        outcomes.status[index] = FINISHED
+        output = self._outputs[index]
+        self._last_token_s[index] = self._returned_s[index] = now_s
+        self._last_step[index] = self._passes - 1
+        self._made[index] = output
+        self._status[index] = FINISHED
         self._release(index, self._prompts[index] + output - 1)
 
     def _leave_unfinished(self, index: int, now_s: float) -> None:
