@@ -13,6 +13,7 @@ from typing import Any
 from ray import tune
 
 from deployments.errors import EngineDead, ModelError, last_line
+from deployments.exact_timers import exact_timers
 from deployments.lanes import Lane, Load, board, occupy, raised_there
 from deployments.local_ray import DRIVER_RESOURCE
 from experiments.cells import Cell
@@ -42,7 +43,7 @@ class CellTrial(tune.Trainable):
         """Take over the first cell."""
         self._cells, self._conditions = cells, conditions
         self._cell = cells[config["cell_id"]]
-        self._loop = asyncio.Runner()
+        self._loop = asyncio.Runner(loop_factory=exact_timers)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         """Take over the next cell."""

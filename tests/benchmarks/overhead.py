@@ -7,13 +7,15 @@ of the logs; 1 would be free.
 
 Lags: an open-loop client sends to a replica whose engine takes no time. Dispatch lag is sent − planned;
 arrival lag is arrived at the replica − planned, less its own 1st percentile (the floor of transport and
-clock offset). Each figure is the median of the runs, with the least and the greatest.
+clock offset). Each figure is the median of the runs, with the least and the greatest. At even gaps they are
+the cost of one call; under Poisson arrivals a request also waits for those that came just before it.
 
 Lane time: a sweep of 20-s trials on one loaded engine. From one trial's end to the next one's end is a lane's
 cycle; the share of it between first planned arrival and last reply is spent measuring.
 """
 
 import asyncio
+import itertools
 import tempfile
 import time
 import uuid
@@ -27,6 +29,7 @@ from scipy import stats
 from deployments.backends.backend import Work
 from deployments.client import Client, Exchange
 from deployments.clock import handshake
+from deployments.exact_timers import exact_timers
 from deployments.lanes import Call, Load, board, occupy, start_board
 from deployments.local_ray import local_ray
 from deployments.models import ModelSpec
@@ -36,7 +39,7 @@ from results.store import Store
 from workloads.request import Request
 
 PAIRS, BATCH, PROMPT_TOKENS, OUTPUT_TOKENS = 12, 8, 32, 64
-RATES, LAG_S, LAG_RUNS = (20, 100, 200), 5.0, 5
+RATES, LAG_RUNS, LAG_S, LAG_REQUESTS = (20, 100, 200), 5, 5.0, 400  # the longer of the two
 MODEL = ModelSpec(name="smollm2-135m")
 ENGINES: dict[str, tuple[str, dict[str, Any]]] = {
     "huggingface": ("naive", {}),
@@ -104,23 +107,33 @@ async def lags() -> list[str]:
     """One line a rate, in milliseconds."""
     free = {"fixed_ms": 0.0, "per_sequence_ms": 0.0, "per_1000_prefill_tokens_ms": 0.0}
     call = await load("simulated", None, {"engine": "iteration", **free})
-    await _lag(call, RATES[0])  # warms up
+    await _lag(call, even(RATES[-1]))  # warms up
     lines = []
-    for rate in RATES:
-        runs = np.array([await _lag(call, rate) for _ in range(LAG_RUNS)])
+    for arrivals, rate in itertools.product((even, poisson), RATES):
+        runs = np.array([await _lag(call, arrivals(rate)) for _ in range(LAG_RUNS)])
         figures = [f"{np.median(run):.2f} ({run.min():.2f}–{run.max():.2f})" for run in runs.T]
         lines.append(
-            f"{rate:4} requests/s  dispatch lag p50 {figures[0]} p99 {figures[1]} ms"
+            f"{arrivals.__name__:7} {rate:3} requests/s  dispatch lag p50 {figures[0]} p99 {figures[1]} ms"
             f"  arrival lag p50 {figures[2]} p99 {figures[3]} ms"
         )
     return lines
 
 
-async def _lag(call: Call, rate: int) -> tuple[float, float, float, float]:
+def even(rate: int) -> np.ndarray:
+    """Planned arrivals at even gaps, seconds."""
+    return np.arange(max(int(rate * LAG_S), LAG_REQUESTS)) / rate
+
+
+def poisson(rate: int) -> np.ndarray:
+    """Planned arrivals at exponential gaps, seconds."""
+    return np.cumsum(np.random.default_rng(rate).exponential(1 / rate, even(rate).size))
+
+
+async def _lag(call: Call, planned_s: np.ndarray) -> tuple[float, float, float, float]:
     """Dispatch lag p50 and p99, arrival lag p50 and p99 of one run, milliseconds."""
     requests = [
-        Request(index=i, planned_s=i / rate, prompt_ids=(1,) * 8, output_tokens=1, max_new_tokens=1)
-        for i in range(int(rate * LAG_S))
+        Request(index=i, planned_s=at_s, prompt_ids=(1,) * 8, output_tokens=1, max_new_tokens=1)
+        for i, at_s in enumerate(planned_s.tolist())
     ]
     trial = uuid.uuid4().hex
     await call("begin", trial, "continuous", {"max_batch_size": 256}, 256, len(requests))
@@ -173,7 +186,8 @@ def main() -> None:
     """Print the table."""
     with local_ray():
         keep = start_board(1)
-        asyncio.run(behind_serve())
+        with asyncio.Runner(loop_factory=exact_timers) as loop:  # as a trial does
+            loop.run(behind_serve())
         del keep
     print(lane_time(), flush=True)
 
