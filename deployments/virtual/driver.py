@@ -101,7 +101,7 @@ class _Driver:
         limits: list[int] = self._requests.max_new_tokens.tolist()
         names, arrivals_s = self._names, [*self._arrivals_s, math.inf]
         arrived, arrival_s, before_s = 0, arrivals_s[0], 0.0
-        request_seconds = 0.0
+        request_seconds, arrive = 0.0, dispatcher.arrive
         last_s = min(self._stop_s, sys.float_info.max)  # infinity is never reached
         while True:
             end_s = engine.end_s
@@ -120,13 +120,15 @@ class _Driver:
             if end_s == now_s and (ended := engine.end(now_s)):
                 self._finish(ended, now_s)
                 changed = True
+            quiet_s = now_s if end_s == now_s else min(end_s, dispatcher.wake_s)
             while arrival_s == now_s:
-                dispatcher.arrive(
-                    Waiting(names[arrived], prompts[arrived], limits[arrived], arrival_s), arrival_s
-                )
+                arrive(Waiting(names[arrived], prompts[arrived], limits[arrived], now_s), now_s)
                 arrived += 1
                 arrival_s = arrivals_s[arrived]
                 changed = True
+                if now_s < arrival_s < quiet_s and dispatcher.settled(now_s):  # a Wait holds: nobody is asked
+                    request_seconds += (arrived - self._ended) * (arrival_s - now_s)
+                    before_s = now_s = arrival_s
             if changed and dispatcher.waiting:
                 self._decide(now_s)
             while engine.end_s == math.inf and (failed := engine.begin(now_s)):
