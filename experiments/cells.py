@@ -45,6 +45,11 @@ class Cell:
         """What a lane keeps loaded: cells with equal keys need no reload between them."""
         return lane_key(self.backend, self.model, self.engine)
 
+    @property
+    def in_words(self) -> str:
+        """Which cell it is, for a person."""
+        return f"{self.backend}  {self.setting}  {self.rate:g} req/s  repeat {self.repeat + 1}"
+
 
 def lane_key(backend: str, model: ModelSpec | None, engine: Mapping[str, Any]) -> str:
     """Canonical JSON of backend, model and engine arguments."""

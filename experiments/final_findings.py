@@ -31,7 +31,7 @@ def show_findings(findings: Findings, page: str) -> None:
     for sentence in findings.sentences:
         if sentence.kind == "policy":
             show(f"- {sentence.text}")
-    for cause in sorted({f"{failure.cause}: {failure.error}" for failure in findings.failures}):
+    for cause in sorted({failure.in_words for failure in findings.failures}):
         tell(f"failed attempt: {cause}")
     show(f"page: {page}")
 

@@ -77,9 +77,9 @@ class SweepProgress:
             if self._screen is not None:
                 self._screen.stop()
 
-    def cell_ended(self, cell_id: str, *, done: bool) -> None:
-        """A cell is done, or its tries ran out."""
-        self._notes.put(partial(self._note_end, cell_id, done, time.monotonic() - self._began_s))
+    def cell_ended(self, cell_id: str, *, failed: str | None = None) -> None:
+        """A cell is done, or its tries ran out and `failed` says why."""
+        self._notes.put(partial(self._note_end, cell_id, failed, time.monotonic() - self._began_s))
 
     def say(self, text: str) -> None:
         """One line, above the view; never broken, so that a path in it stays whole."""
@@ -153,10 +153,11 @@ class SweepProgress:
             results=self._results.rows() if self._results is not None else (),
         )
 
-    def _note_end(self, cell_id: str, done: bool, now_s: float) -> None:
+    def _note_end(self, cell_id: str, failed: str | None, now_s: float) -> None:
         if cell_id not in self._left:
             return
         self._left.discard(cell_id)
+        done = failed is None
         self._done += done
         self._failed += not done
         self._time_left.ended(cell_id, now_s)
@@ -164,7 +165,8 @@ class SweepProgress:
             self._results.ended(cell_id)
         if self._screen is None or not done:
             left = about(self._time_left.left_s(now_s))
-            text = f"{'done' if done else 'FAILED'}  {_name(self._cells[cell_id])}  {left}".rstrip()
+            what = self._cells[cell_id].in_words
+            text = f"{f'done  {what}' if done else f'FAILED  {what}: {failed}'}  {left}".rstrip()
             self._print(f"[{self._done}/{len(self._cells)}] {text}")
 
     def _print(self, text: str) -> None:
@@ -178,10 +180,6 @@ def _can_draw(console: Console, wanted: bool | None) -> bool:
     if wanted is not None:
         return wanted
     return console.file.isatty() and not console.is_dumb_terminal and not os.environ.get("CI")
-
-
-def _name(cell: Cell) -> str:
-    return f"{cell.backend}  {cell.setting}  {cell.rate:g} req/s  repeat {cell.repeat + 1}"
 
 
 def _line(state: Mapping[str, Any]) -> str:

@@ -21,7 +21,7 @@ from experiments.errors import TrialError
 from experiments.traffic import traffic
 from experiments.trial import State, TrialRun
 from results.attempt import Attempt
-from results.errors import DiskFull
+from results.errors import DiskFull, one_line
 from results.records import Failure
 from results.store import Store
 from workloads.errors import WorkloadError
@@ -52,8 +52,11 @@ class CellTrial(tune.Trainable):
 
     def step(self) -> dict[str, Any]:
         """Run the cell once; raises if it should be tried again."""
-        self._loop.run(_attempt(self._cell, self._conditions))
-        return {"done": True}
+        try:
+            failed = self._loop.run(_attempt(self._cell, self._conditions))
+        except DiskFull as error:  # there is no room for a record of it either
+            failed = f"disk-full: {one_line(error)}"
+        return {"done": True, "failed": failed}
 
     def cleanup(self) -> None:
         """The process ends."""
@@ -75,7 +78,8 @@ class Conditions:
     setup: Mapping[str, Any]  # provenance
 
 
-async def _attempt(cell: Cell, conditions: Conditions) -> None:
+async def _attempt(cell: Cell, conditions: Conditions) -> str | None:
+    """Why it failed for good, None if it is done; raises if it should be tried again."""
     lanes = board()
     attempt = await asyncio.to_thread(Store(conditions.root).begin_attempt, cell.cell_id)
     lane: Lane | None = None
@@ -89,17 +93,19 @@ async def _attempt(cell: Cell, conditions: Conditions) -> None:
 
         run = TrialRun(cell, sent, lane, call, attempt, setup=conditions.setup, report=report)
         attempt.finish(await run.run())
+        return None
     except PERMANENT as error:
-        attempt.fail(_failure(attempt, error, permanent=True))
+        return _fail(attempt, error, permanent=True)
     except DiskFull as error:  # another try at once would end the same way, and the lane is as good as before
-        attempt.fail(_failure(attempt, error, permanent=False))
+        return _fail(attempt, error, permanent=False)
     except Exception as error:
         permanent = isinstance(error, TrialError) and error.permanent
         if lane is not None and not isinstance(error, TrialError):
             await lanes.condemn.remote(lane.index)
-        attempt.fail(_failure(attempt, error, permanent=permanent))
+        failed = _fail(attempt, error, permanent=permanent)
         if not permanent:
             raise
+        return failed
     finally:
         await lanes.release.remote(cell.cell_id)
 
@@ -114,9 +120,9 @@ async def _lane(cell: Cell) -> Lane:
 
 
 class Watch(tune.Callback):
-    """Tells the driver which cell ended, in whatever way, for good, and which failed and is tried again."""
+    """Tells the driver which cell ended for good, with why it failed if it says so, and which is tried again."""
 
-    def __init__(self, ended: Callable[[str], None], failed: Callable[[str], None]) -> None:
+    def __init__(self, ended: Callable[[str, str | None], None], failed: Callable[[str], None]) -> None:
         self._ended, self._failed = ended, failed
 
     def __getstate__(self) -> dict[str, Any]:
@@ -125,20 +131,27 @@ class Watch(tune.Callback):
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
         """The cell is done, or failed for ever."""
-        self._ended(trial.config["cell_id"])
+        self._ended(trial.config["cell_id"], (trial.last_result or {}).get("failed"))
 
     def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
         """An attempt failed, and tries are left."""
         self._failed(trial.config["cell_id"])
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
-        """The cell's tries ran out."""
-        self._ended(trial.config["cell_id"])
+        """The cell's tries ran out; why is in the store, unless its process was killed."""
+        self._ended(trial.config["cell_id"], None)
 
 
 def load_of(cell: Cell) -> Load:
     """What a lane must have loaded for a cell."""
     return Load(key=cell.lane_key, backend=cell.backend, model=cell.model, engine=cell.engine)
+
+
+def _fail(attempt: Attempt, error: BaseException, *, permanent: bool) -> str:
+    """Record it; what it was."""
+    failure = _failure(attempt, error, permanent=permanent)
+    attempt.fail(failure)
+    return failure.in_words
 
 
 def _failure(attempt: Attempt, error: BaseException, *, permanent: bool) -> Failure:

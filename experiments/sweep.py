@@ -239,14 +239,17 @@ def _fit(driver: _Driver, block: Sequence[Cell], progress: SweepProgress) -> Non
 
     from experiments.runner import RESOURCES, CellTrial, Conditions, Watch
 
-    def failed(cell_id: str) -> None:
+    def why(cell_id: str) -> str:
         failures = [failure for failure in driver.store.failures() if failure.cell_id == cell_id]
-        why = f"{failures[-1].cause}: {failures[-1].error}" if failures else "its process ended"
-        progress.say(f"an attempt failed, trying again: {why}")
+        return failures[-1].in_words if failures else "its process ended"
 
-    def ended(cell_id: str) -> None:
+    def failed(cell_id: str) -> None:
+        progress.say(f"an attempt failed, trying again: {why(cell_id)}")
+
+    def ended(cell_id: str, said: str | None) -> None:
         driver.board.release.remote(cell_id)  # a trial process that was killed could not
-        progress.cell_ended(cell_id, done=bool(driver.store.done_cells({cell_id})))
+        done = driver.store.done_cells({cell_id})
+        progress.cell_ended(cell_id, failed=None if done else said or why(cell_id))
 
     trainable = tune.with_parameters(
         CellTrial,

@@ -23,11 +23,16 @@ def one_line(error: BaseException) -> str:
 
     A line that ends in a colon says what follows, so the next one belongs to it.
     """
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return first_line(str(error)) or type(error).__name__
+
+
+def first_line(text: str) -> str:
+    """The first line that says something, with the next one where it ends in a colon."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     said = lines[:1]
     while said and said[-1].endswith(":") and len(said) < len(lines):
         said.append(lines[len(said)])
-    return " ".join(said) or type(error).__name__
+    return " ".join(said)
 
 
 def cannot_write(path: str, error: OSError) -> StoreError:

@@ -10,6 +10,8 @@ from typing import Any, Literal, TypeAlias
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict
 
+from results.errors import first_line
+
 SCHEMA_VERSION = 1
 
 SIMULATED = "simulated"  # the backend that sleeps, and what stands before the name of any in virtual time
@@ -201,7 +203,9 @@ class Trial(BaseModel):
     measured_s: float  # first planned arrival → last completion
     total_s: float
     setup: dict[str, Any]  # provenance: versions, device, dtype, threads, git commit
-    counters: dict[str, float] = {}  # what an engine in virtual time counted: preemptions, recomputed tokens, …
+    counters: dict[
+        str, float
+    ] = {}  # what an engine in virtual time counted: preemptions, recomputed tokens, …
 
 
 class Failure(BaseModel):
@@ -216,3 +220,8 @@ class Failure(BaseModel):
     error: str
     permanent: bool = False
     failed_at: str
+
+    @property
+    def in_words(self) -> str:
+        """Its cause, and the first line of the error."""
+        return f"{self.cause}: {first_line(self.error)}"

@@ -95,9 +95,9 @@ def _show(one: "Standing", cells: "Sequence[Cell]") -> None:
     if cells:
         for line in _table(one, cells):
             show(line)
-    named = {cell.cell_id: _name(cell) for cell in cells}
+    named = {cell.cell_id: cell.in_words for cell in cells}
     for cell_id, failure in one.failed.items():
-        show(f"failed: {named.get(cell_id, cell_id)}: {failure.cause}: {failure.error}")
+        show(f"failed: {named.get(cell_id, cell_id)}: {failure.in_words}")
     if one.driver is not None:
         ended = {True: "", False: ", has ended", None: ", cannot be seen from here"}[one.driver.alive]
         show(f"driver: process {one.driver.pid} on {one.driver.host} since {when(one.driver.since)}{ended}")
@@ -130,10 +130,6 @@ def _state(one: "Standing", cell_id: str) -> str:
     if cell_id in one.done:
         return "done"
     return "failed" if cell_id in one.failed else "left"
-
-
-def _name(cell: "Cell") -> str:
-    return f"{cell.backend}  {cell.setting}  {cell.rate:g} req/s  repeat {cell.repeat + 1}"
 
 
 def _go_on(one: "Standing") -> str | None:

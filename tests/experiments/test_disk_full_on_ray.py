@@ -1,6 +1,7 @@
 """A disk that fills up while a sweep runs: the trial fails by its name, what was done stays, and it goes on."""
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ def test_the_trial_fails_earlier_ones_stay_and_the_same_command_goes_on(
     made_config: Callable[..., SweepConfig],
     random_prompts: dict[str, Any],
     small_disk: Callable[[int], Path],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     disk = small_disk(24 * 1024)
     config = made_config(
@@ -48,6 +50,11 @@ def test_the_trial_fails_earlier_ones_stay_and_the_same_command_goes_on(
     assert len(store.done_cells()) == 1
     (failed,) = store.failures()  # not tried again at once, which would only measure for nothing
     assert failed.cause == "disk-full"
+    told = capsys.readouterr().err
+    assert re.search(
+        r"\[1/2\] FAILED  simulated  dynamic · 4 · 20 ms  20 req/s  repeat 2: disk-full: .* cannot be written: the",
+        told,
+    ), told
     assert store.requests().num_rows == store.trials()[0].planned_requests
     assert not list(disk.rglob("*.tmp"))
     (disk / "filler").unlink()

@@ -18,6 +18,7 @@ from experiments.running_results import RunningResults
 from results.store import Store
 from tests.experiments.fake_terminal import FakeTerminal
 
+FAILED = "model: model m cannot be loaded"
 STATE: dict[str, Any] = {
     "cell_id": "x",
     "setting": "dynamic · 4 · 50 ms",
@@ -52,7 +53,7 @@ def test_each_cell_that_ends_is_one_line_with_what_is_left(
 ):
     with SweepProgress(sweep, sweep, list) as progress:
         for cell in sweep:
-            progress.cell_ended(cell.cell_id, done=True)
+            progress.cell_ended(cell.cell_id)
     told = lines(capsys)
     assert [line.split("]")[0] for line in told] == ["[1/4", "[2/4", "[3/4", "[4/4"]
     assert told[0].startswith("[1/4] done  vllm  naive · 4  1 req/s  repeat 1  about ")
@@ -64,10 +65,10 @@ def test_a_failed_cell_is_told_and_not_counted_as_done(
     sweep: tuple[Cell, ...], capsys: pytest.CaptureFixture[str]
 ):
     with SweepProgress(sweep, sweep, list) as progress:
-        progress.cell_ended(sweep[0].cell_id, done=False)
-        progress.cell_ended(sweep[1].cell_id, done=True)
+        progress.cell_ended(sweep[0].cell_id, failed=FAILED)
+        progress.cell_ended(sweep[1].cell_id)
     failed, done = lines(capsys)
-    assert failed.startswith("[0/4] FAILED  vllm  naive · 4")
+    assert failed.startswith(f"[0/4] FAILED  vllm  naive · 4  1 req/s  repeat 1: {FAILED}  about ")
     assert done.startswith("[1/4] done")
 
 
@@ -75,7 +76,7 @@ def test_a_resumed_sweep_counts_what_was_done_before(
     sweep: tuple[Cell, ...], capsys: pytest.CaptureFixture[str]
 ):
     with SweepProgress(sweep, sweep[2:], list) as progress:
-        progress.cell_ended(sweep[2].cell_id, done=True)
+        progress.cell_ended(sweep[2].cell_id)
     assert lines(capsys)[0].startswith("[3/4] done")
 
 
@@ -83,9 +84,9 @@ def test_a_cell_that_ends_twice_or_is_unknown_is_told_once(
     sweep: tuple[Cell, ...], capsys: pytest.CaptureFixture[str]
 ):
     with SweepProgress(sweep, sweep, list) as progress:
-        progress.cell_ended(sweep[0].cell_id, done=True)
-        progress.cell_ended(sweep[0].cell_id, done=True)
-        progress.cell_ended("stranger", done=True)
+        progress.cell_ended(sweep[0].cell_id)
+        progress.cell_ended(sweep[0].cell_id)
+        progress.cell_ended("stranger")
     assert len(lines(capsys)) == 1
 
 
@@ -189,8 +190,8 @@ def test_on_a_terminal_there_is_one_drawing_and_it_is_gone_at_the_end(sweep: tup
         assert "measuring" in screen[3]
         assert "12/60 s" in screen[5]
         assert not file.shown().cursor_shown
-        progress.cell_ended(sweep[0].cell_id, done=True)
-        progress.cell_ended(sweep[1].cell_id, done=False)
+        progress.cell_ended(sweep[0].cell_id)
+        progress.cell_ended(sweep[1].cell_id, failed="oom")
         looks.wait(3)
         screen = file.shown().screen
         assert "1 of 4 cells, 1 failed" in screen[2]
@@ -230,7 +231,7 @@ def test_an_error_in_the_drawing_costs_the_view_and_not_the_sweep(
     file, looks = Terminal(), Looks(LaneBoard(1))
     with SweepProgress(sweep, sweep, looks, console=on_terminal(file), live=True) as progress:
         looks.wait(1)
-        progress.cell_ended(sweep[0].cell_id, done=True)
+        progress.cell_ended(sweep[0].cell_id)
     told = file.shown().screen
     assert told[0] == "the live view ended: ZeroDivisionError: no room"
     assert told[1].startswith("[1/4] done  vllm")
@@ -245,7 +246,7 @@ def test_results_that_cannot_be_read_are_left_to_the_end(sweep: tuple[Cell, ...]
     file, looks = Terminal(), Looks(LaneBoard(1))
     results = RunningResults(Broken(tmp_path), sweep)
     with SweepProgress(sweep, sweep, looks, results, console=on_terminal(file), live=True) as progress:
-        progress.cell_ended(sweep[0].cell_id, done=True)
+        progress.cell_ended(sweep[0].cell_id)
         looks.wait(4)
         assert "1 of 4 cells" in file.shown().screen[0]
     assert file.shown().screen == []
@@ -263,7 +264,7 @@ def test_a_terminal_that_is_held_up_does_not_hold_the_sweep_up(sweep: tuple[Cell
     with SweepProgress(sweep, sweep, list, console=on_terminal(file), live=True) as progress:
         for number in range(100):
             progress.say(f"message {number}")
-        progress.cell_ended(sweep[0].cell_id, done=True)
+        progress.cell_ended(sweep[0].cell_id)
         go_on.set()
     assert [line for line in file.shown().scrolled if line] == [f"message {n}" for n in range(100)]
 
