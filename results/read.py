@@ -17,6 +17,7 @@ import pyarrow as pa
 from results.errors import StoreError
 from results.records import BATCHES, FAILURES, METRICS, REQUESTS, SWEEP
 from results.store import Store
+from results.sweep_folder import no_sweep
 from results.summary import summarise_all, what_counts, with_metrics_by_cell
 from results.trial_table import TRIALS, trial_table
 
@@ -71,9 +72,7 @@ def open_sweep(folder: Folder) -> Store:
     """The store in a folder. StoreError if it holds no sweep."""
     store = Store(folder)
     if store.read_sweep() is None:
-        raise StoreError(
-            f"{os.fspath(folder)}: holds no sweep.json; give a sweep's folder (`batchyard ls` lists them)"
-        )
+        raise StoreError(no_sweep(folder))
     return store
 
 

@@ -12,7 +12,7 @@ from results.errors import StoreError
 from results.lock import Driver, driver
 from results.records import Failure
 from results.store import Store
-from results.sweep_folder import PAGE, is_sweep
+from results.sweep_folder import PAGE, is_sweep, no_sweep
 
 State: TypeAlias = Literal["running", "complete", "stopped", "elsewhere", "unreadable"]
 
@@ -61,7 +61,7 @@ def standing(folder: str | os.PathLike[str]) -> Standing:
     store = Store(path)
     info = store.read_sweep()
     if info is None and held is None:
-        raise StoreError(f"{path}: holds no sweep.json; give a sweep's folder (`batchyard ls` lists them)")
+        raise StoreError(no_sweep(path))
     done, failures = store.done_cells(), store.failures()
     last = {failure.cell_id: failure for failure in failures}  # in order of attempts
     planned = (info or {}).get("planned_cells")

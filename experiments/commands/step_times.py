@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from experiments.commands.arguments import by_name
 from experiments.commands.completion import gpus, sweeps
 from experiments.errors import ConfigError
 from results.errors import StoreError
@@ -21,7 +22,12 @@ Hardware = Annotated[
 ]
 Timed = Annotated[
     Path | None,
-    typer.Option("--sweep", help="Step times as this sweep's folder measured them.", autocompletion=sweeps),
+    typer.Option(
+        "--sweep",
+        help="Step times as this sweep's folder measured them.",
+        autocompletion=sweeps,
+        callback=by_name,
+    ),
 ]
 
 

@@ -30,6 +30,7 @@ LAWS = GOOD[GOOD.index("  arrivals:") : GOOD.index("arrival_rate:")]
 TRACE = GOOD.replace(LAWS, "  trace: {path: t.csv}\n  prompts: {source: random}\n")
 HEADER, ROW = "TIMESTAMP,ContextTokens,GeneratedTokens\r\n", "2023-11-16 18:15:46.6805900,374,44\r\n"
 FORM = 'a list of {"conversations": [{"from": "human", "value": "…"}, …]}'
+TEXTS = json.dumps([{"conversations": [{"from": "human", "value": "Why wait?"}] * 80}])  # for 80 requests
 A_MODEL = "a model is a folder with config.json and safetensors weights, a Hugging Face id or a preset"
 NO_TENSORS = "\x02\0\0\0\0\0\0\0{}"
 WEIGHTS = "model.safetensors"
@@ -342,7 +343,7 @@ SITUATIONS: dict[str, tuple[Situation, str]] = {
     "prompts beyond the model's context": (with_tiny_model(ON_A_MODEL.replace("high: 64", "high: 2041")), "c.yaml:2: workload: must fit the context of ./model, 2048 tokens, got 2041 prompt + 8 output tokens"),
     "English for a model without a tokenizer": (with_tiny_model(ENGLISH), "c.yaml:4: workload.prompts: source must be random for a model without a tokenizer, got english"),
     "token ids beyond the vocabulary": (with_tokenizer(ENGLISH, 600), "c.yaml:4: workload.prompts: the tokenizer's ids must be in 0..511, got 599"),
-    "token ids of a chat file beyond the vocabulary": (with_tokenizer(CHATS, 600, '[{"conversations": [{"from": "human", "value": "Why wait?"}]}]'), "c.yaml:4: workload.prompts: the tokenizer's ids must be in 0..511, got 599"),
+    "token ids of a chat file beyond the vocabulary": (with_tokenizer(CHATS, 600, TEXTS), "c.yaml:4: workload.prompts: the tokenizer's ids must be in 0..511, got 599"),
     "chats that are no JSON": (with_tokenizer(CHATS, 512, "[{"), f"c.yaml:4: workload.prompts: chats.json: must be JSON, {FORM}, got: Expecting property name enclosed in double quotes at line 1, column 3"),
     "chats that are not UTF-8": (with_tokenizer(CHATS, 512, b"\xff[]"), "c.yaml:4: workload.prompts: chats.json: must be UTF-8 text, got byte 0 that is not"),
     "chats that are a mapping": (with_tokenizer(CHATS, 512, "{}"), f"c.yaml:4: workload.prompts: chats.json: must be {FORM}, got a JSON object"),
@@ -366,15 +367,16 @@ SITUATIONS: dict[str, tuple[Situation, str]] = {
     "sweep.json from the future": (begun("sweep", "c.yaml", "--results", "out", schema_version=9), "{here}/out/good-{hash}/sweep.json has schema version 9, this program reads up to 1: use the newer one"),
     "sweep.json without what was resolved": (begun("sweep", "c.yaml", "--results", "out", resolved=...), f"out/good-{{hash}}/sweep.json: resolved must be a JSON object, has none; {DAMAGED}"),
     "sweep.json with half of what was resolved": (begun("sweep", "c.yaml", "--results", "out", resolved={"rates": [1]}), "out/good-{hash}/sweep.json: resolved must hold rates and durations_s: 'durations_s'"),
-    "resume of no folder": (plain("resume", "nowhere"), "nowhere: holds no sweep.json; give a sweep's folder (`batchyard ls` lists them)"),
+    "resume of no folder": (plain("resume", "nowhere"), "nowhere: does not exist; give a sweep's folder (`batchyard ls` lists them)"),
     "resume of a folder that is no sweep": (plain("resume", "."), ".: holds no sweep.json; give a sweep's folder (`batchyard ls` lists them)"),
-    "resume of a file": (plain("resume", "c.yaml"), "c.yaml: holds no sweep.json; give a sweep's folder (`batchyard ls` lists them)"),
+    "resume of a name that is too long": (plain("resume", "r" * 300), "{here}/{long}/sweep.json cannot be looked at: File name too long"),
+    "resume of a file": (plain("resume", "c.yaml"), "c.yaml: is a file; give a sweep's folder (`batchyard ls` lists them)"),
     "resume of a renamed folder": (renamed, "mine: must be named good-{hash} as its config says; rename it back"),
     "resume without a config": (begun("resume", "SWEEP", config=...), f"out/good-{{hash}}/sweep.json: config must be a JSON object, has none; {DAMAGED}"),
     "resume of a config that is wrong now": (begun("resume", "SWEEP", config={**yaml.safe_load(GOOD), "repeats": 0}), "out/good-{hash}/sweep.json: repeats: must be at least 1, got 0"),
     "resume of what is no JSON": (damaged(b"\xff\x00", "resume", "SWEEP"), "{here}/out/good-{hash}/sweep.json must be JSON with a schema_version: Expecting value: line 1 column 1 (char 0)"),
     "resume of a list": (damaged("[]", "resume", "SWEEP"), "{here}/out/good-{hash}/sweep.json must be JSON with a schema_version: 'schema_version'"),
-    "report of no folder": (plain("report", "nowhere"), "nowhere: holds no sweep.json; give a sweep's folder (`batchyard ls` lists them)"),
+    "report of no folder": (plain("report", "nowhere"), "nowhere: does not exist; give a sweep's folder (`batchyard ls` lists them)"),
     "report of a folder that is no sweep": (plain("report", "."), ".: holds no sweep.json; give a sweep's folder (`batchyard ls` lists them)"),
     "report of a sweep without a name": (begun("report", "SWEEP", name=...), f"out/good-{{hash}}/sweep.json: name must be text, has none; {DAMAGED}"),
     "report from the future": (begun("report", "SWEEP", schema_version=9), "{here}/out/good-{hash}/sweep.json has schema version 9, this program reads up to 1: use the newer one"),

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import experiments.cli
 import experiments.sweep
 from experiments.cli import app
-from experiments.config import load
+from experiments.config import SweepConfig, load
 from experiments.sweep import Outcome, sweep_root
 from results.lock import SweepLock
 from results.store import Store
@@ -123,11 +123,47 @@ def test_a_config_that_is_not_there(here: Path, fresh: tuple[str, ...]):
     assert files(here) == []
 
 
-@pytest.mark.parametrize("command", ["resume", "report"])
-def test_a_folder_that_is_no_sweep(here: Path, command: str):
-    for folder in (here, here / "none"):
-        assert refusal(batchyard(command, folder)).startswith(f"error: {folder}: holds no sweep.json")
+@pytest.mark.parametrize(
+    "command", ["resume", "report", "status", "export --csv rows.csv", "explain --sweep"]
+)
+def test_a_folder_that_is_no_sweep(here: Path, config_file: Callable[..., Path], command: str):
+    path = config_file()
+    words = command.split() if "--sweep" not in command else ["explain", path, "--sweep"]
+    for folder, why in ((here, "holds no sweep.json"), (here / "none", "does not exist")):
+        assert refusal(batchyard(*words, folder)).startswith(f"error: {folder}: {why}; give a sweep's folder")
+    assert refusal(batchyard(*words, path)).startswith(f"error: {path}: is a file; give a sweep's folder")
     assert files(here) == []
+
+
+@pytest.mark.parametrize("command", ["report", "status", "export --csv -", "resume"])
+def test_a_sweep_is_found_by_the_name_that_ls_prints(
+    here: Path,
+    made_config: Callable[..., SweepConfig],
+    begun_sweep: Callable[..., Path],
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+):
+    folder = begun_sweep(made_config(), here / "results" / "data", done=1)
+    run: list[object] = []
+
+    def interrupted(_: object, root: object, *__: object, **___: object) -> None:
+        run.append(root)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(experiments.sweep, "run_sweep", interrupted)
+    said = batchyard(*command.split(), folder.name)
+    resumed = command == "resume"
+    assert (said.exit_code, run) == (130 if resumed else 0, [str(folder)] * resumed), said.output
+    wrong = refusal(batchyard(*command.split(), folder / "sweep.json"))
+    assert wrong == f"error: {folder}/sweep.json: is a file; give its folder, {folder}"
+
+
+def test_a_folder_here_comes_before_a_sweep_of_that_name(
+    here: Path, made_config: Callable[..., SweepConfig], begun_sweep: Callable[..., Path]
+):
+    folder = begun_sweep(made_config(), here / "results" / "data")
+    (here / folder.name).mkdir()
+    assert refusal(batchyard("status", folder.name)).startswith(f"error: {folder.name}: holds no sweep.json")
 
 
 @pytest.mark.parametrize("command", ["resume", "report"])
