@@ -91,11 +91,31 @@ def test_a_short_trial_is_not_judged(made_sweep: ModuleType, count: int, batches
     assert f"{count} arrivals and {batches} batches" in found["too-short"].detail
 
 
-def test_many_left_at_the_end_of_arrivals_is_overload_at_any_length(made_sweep: ModuleType) -> None:
-    rows = [{"planned_s": 0.1 * k, "token_s": [0.1 * k + (0.01 if k < 14 else 9)]} for k in range(20)]
-    assert judge(made_sweep, rows, batches=3).keys() == {"overloaded"}
-    rows = [{"planned_s": 0.1 * k, "token_s": [0.1 * k + (0.01 if k < 15 else 9)]} for k in range(20)]
-    assert judge(made_sweep, rows, batches=3).keys() == {"too-short"}
+@pytest.mark.parametrize(
+    ("count", "left", "verdict"),
+    [
+        (40, 17, "overloaded"),  # more than two batches of 8, and than a quarter
+        (40, 16, "too-short"),
+        (10, 10, "too-short"),  # all of them can run or gather
+        (100, 25, "too-short"),
+        (100, 26, "overloaded"),
+    ],
+)
+def test_many_left_at_the_end_of_arrivals_is_overload_at_any_length(
+    made_sweep: ModuleType, count: int, left: int, verdict: str
+) -> None:
+    rows = [
+        {"planned_s": 0.1 * k, "token_s": [0.1 * k + (0.01 if k < count - left else 99)]}
+        for k in range(count)
+    ]
+    assert judge(made_sweep, rows, batches=3).keys() == {verdict}
+
+
+def test_what_a_strategy_leaves_by_itself_grows_with_its_batches(made_sweep: ModuleType) -> None:
+    rows = [{"planned_s": 0.1 * k, "token_s": [0.1 * k + (0.01 if k < 60 else 99)]} for k in range(100)]
+    sixteen = {"max_batch_size": 16}
+    assert judge(made_sweep, rows, batches=3, knobs=sixteen).keys() == {"overloaded"}
+    assert judge(made_sweep, rows[:92], batches=3, knobs=sixteen).keys() == {"too-short"}
 
 
 def test_a_single_request_is_too_short(made_sweep: ModuleType) -> None:
