@@ -65,7 +65,7 @@ def here(
     folder.mkdir()
     monkeypatch.chdir(folder)
 
-    def start() -> Any:
+    def start(*_: object) -> Any:
         raise AssertionError("Ray would have been started")
 
     monkeypatch.setattr("experiments.sweep.local_ray", start)

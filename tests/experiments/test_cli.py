@@ -235,7 +235,8 @@ def test_resume_runs_the_config_that_is_in_the_folder(
     root = resumable(here, path)
     ran: list[tuple[str, str]] = []
 
-    def run(config: Any, where: str, say: Any) -> Outcome:
+    def run(config: Any, where: str, say: Any, *, fresh: bool) -> Outcome:
+        assert not fresh
         ran.append((config.config_hash, where))
         return Outcome(root=where, page="page.html", planned=4, done=4, ran=4)
 
@@ -270,7 +271,7 @@ def test_the_exit_code_says_whether_the_sweep_is_complete(
     path = config_file()
     resumable(here, path)
     ended = Outcome(root="", page="page.html", planned=4, **outcome)
-    monkeypatch.setattr(experiments.sweep, "run_sweep", lambda *_: ended)
+    monkeypatch.setattr(experiments.sweep, "run_sweep", lambda *_, **__: ended)
     result = batchyard("sweep", path, "--results", here)
     assert result.exit_code == code, result.output
     assert told.format(config=path, here=here) in result.stdout
@@ -280,7 +281,7 @@ def test_the_exit_code_says_whether_the_sweep_is_complete(
 def test_an_interrupted_sweep_says_how_to_go_on(
     here: Path, config_file: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, elsewhere: bool
 ):
-    def interrupt(*_: object) -> Outcome:
+    def interrupt(*_: object, **__: object) -> Outcome:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(experiments.sweep, "run_sweep", interrupt)
@@ -298,13 +299,13 @@ def test_fresh_keeps_the_earlier_run_beside(
     path = config_file()
     root = resumable(here, path)
 
-    def run(config: Any, where: str, say: Any) -> Outcome:
-        assert not Path(where).exists()
-        resumable(here, path)
-        return Outcome(root=where, page="page.html", planned=1, done=1, ran=1)
+    def begin(*_: object) -> None:
+        assert [file.name for file in root.iterdir()] == ["driver.lock"]
+        raise KeyboardInterrupt
 
-    monkeypatch.setattr(experiments.sweep, "run_sweep", run)
-    assert batchyard("sweep", path, "--results", here, "--fresh").exit_code == 0
+    monkeypatch.setattr(experiments.sweep, "check", lambda *_: None)  # of the model
+    monkeypatch.setattr(experiments.sweep, "local_ray", begin)
+    assert batchyard("sweep", path, "--results", here, "--fresh").exit_code == 130
     (kept,) = [folder for folder in here.iterdir() if folder != root]
     assert kept.name.startswith(f"{root.name}-until-")
     assert (kept / "sweep.json").is_file()
@@ -316,7 +317,7 @@ def test_a_warning_of_the_config_is_told_before_it_runs(
     path = config_file(arrival_rate=[0.1], duration_s=20)
     resumable(here, path)
     ended = Outcome(root="", page="page.html", planned=1, done=1, ran=1)
-    monkeypatch.setattr(experiments.sweep, "run_sweep", lambda *_: ended)
+    monkeypatch.setattr(experiments.sweep, "run_sweep", lambda *_, **__: ended)
     result = batchyard("sweep", path, "--results", here)
     assert result.exit_code == 0, result.output
     assert any(
