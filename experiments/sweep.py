@@ -32,7 +32,7 @@ from results.findings import Findings
 from results.lock import SweepLock, refuse_if_driven
 from results.report.page import write_page
 from results.store import Store
-from results.summary import find
+from results.summary import Spread, find
 from results.sweep_document import RESOLVED, check_sweep
 from results.sweep_folder import PAGE
 from workloads.workload import workload_hash
@@ -107,9 +107,9 @@ def draw(store: Store) -> str:
     return drawn(store)[0]
 
 
-def drawn(store: Store) -> tuple[str, Findings]:
-    """The same, and what is on the page."""
-    path, findings = f"{store.root}/{PAGE}", find(store)
+def drawn(store: Store, spread: Spread = map) -> tuple[str, Findings]:
+    """The same, and what is on the page. `spread` as in `find`."""
+    path, findings = f"{store.root}/{PAGE}", find(store, spread)
     write_page(with_occupancy(with_guides(findings)), store, path)
     return path, findings
 

@@ -1,8 +1,10 @@
 """From a store to what it found: the one computation behind the page, the table and the exports."""
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,15 +18,17 @@ from results.store import Store
 from results.trial_summary import summarise
 from results.windows import common_start, steady_start
 
+Spread: TypeAlias = Callable[..., Iterable[Any]]  # as `map` is
+
 _NOT_SUMMARISED = frozenset({field.name for field in SETTINGS} - {"cell_id"} | {"error", "output_hash"})
 
 
-def find(store: Store) -> Findings:
+def find(store: Store, spread: Spread = map) -> Findings:
     """Summarise everything that counts in the store; what was set aside is in `store.problems`.
 
-    Depends on the rows alone, not on how they were split into files or in which order they are read.
+    `spread`: what maps a function over parts of the store, such as the `map` of a pool of processes. Depends on the rows alone, not on how they were split into files or in which order they are read.
     """
-    summaries = [_labelled(one) for one in _summaries(store)]
+    summaries = [_labelled(one) for one in _summaries(store, spread)]
     cells = _cells(summaries)
     found_changes, found_splits = changes(cells), splits(cells)
     sweep = store.read_sweep() or {}
@@ -60,17 +64,21 @@ def what_counts(
             return trials, requests, batches
 
 
-def _summaries(store: Store) -> list[TrialSummary]:
+def _summaries(store: Store, spread: Spread) -> list[TrialSummary]:
     """Every trial, by cell id. Read by rate and repeat, which share a window, so that memory stays small."""
     groups: dict[tuple[float, int], list[str]] = defaultdict(list)
     for trial in store.trials():
         groups[trial.rate, trial.repeat].append(trial.cell_id)
-    found = [
-        summary
-        for cell_ids in groups.values()
-        for summary in summarise_all(*what_counts(store, cell_ids, without=_NOT_SUMMARISED))
-    ]
+    found: list[TrialSummary] = []
+    for summaries, problems in spread(partial(_part, store.root), groups.values()):
+        found += summaries
+        store.problems += [problem for problem in problems if problem not in store.problems]
     return sorted(found, key=lambda summary: summary.trial.cell_id)
+
+
+def _part(root: str, cell_ids: list[str]) -> tuple[list[TrialSummary], list[str]]:
+    store = Store(root)
+    return summarise_all(*what_counts(store, cell_ids, without=_NOT_SUMMARISED)), store.problems
 
 
 def _labelled(summary: TrialSummary) -> TrialSummary:

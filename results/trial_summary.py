@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -61,18 +62,9 @@ def own_batches(trial: Trial, batches: pa.Table) -> pa.Table:
 
 def _sizes(batches: pa.Table) -> Counter[int]:
     """Batches, or steps, by size; a row of kind step may stand for several."""
-    sizes: Counter[int] = Counter()
-    columns = (
-        batches.select(["size", "steps"])
-        .group_by("size")
-        .aggregate([("steps", "sum"), ("steps", "count"), ("size", "count")])
-    )
-    for size, steps, known, rows in zip(
-        *(columns.column(name).to_pylist() for name in ("size", "steps_sum", "steps_count", "size_count")),
-        strict=True,
-    ):
-        sizes[int(size)] = (steps or 0) + rows - known
-    return sizes
+    rows, steps = column(batches, "size").astype(np.int64), column(batches, "steps")
+    counts = np.bincount(rows, np.where(np.isnan(steps), 1, steps)).astype(np.int64)
+    return Counter({int(size): int(counts[size]) for size in np.flatnonzero(counts)})
 
 
 def _served(batches: pa.Table) -> pa.Table:

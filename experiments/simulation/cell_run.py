@@ -1,12 +1,13 @@
 """One cell in virtual time: its requests through its strategy and engine, and the rows that they leave."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from deployments.errors import last_line
 from deployments.virtual.driver import simulate
@@ -14,7 +15,7 @@ from deployments.virtual.engine import EngineSettings
 from deployments.virtual.outcomes import FAILED
 from deployments.virtual.request_columns import RequestColumns
 from deployments.virtual.run import Run
-from deployments.virtual.tables import batch_tables, request_tables
+from deployments.virtual.tables import ROWS, batch_tables, request_tables
 from experiments.cells import Cell
 from experiments.errors import TrialError
 from experiments.rows import settings
@@ -88,7 +89,7 @@ def _run(
     attempt.record(setup)
     shared = {**settings(cell, VIRTUAL), "attempt": attempt.number}
     attempt.write_request_tables(request_tables(run, shared))
-    attempt.write_batch_tables(batch_tables(run, shared))
+    attempt.write_batch_tables(_few(batch_tables(run, shared)))
     kv = getattr(engine, "kv", None)
     used_bytes = run.counters.peak_blocks * kv.block_tokens * kv.bytes_per_token if kv else None
     attempt.finish(
@@ -126,6 +127,18 @@ def _run(
             counters=asdict(run.counters),
         )
     )
+
+
+def _few(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Small tables in one, because a part file costs more than its rows; large ones as they are."""
+    together: list[pa.Table] = []
+    for table in tables:
+        together.append(table)
+        if sum(one.num_rows for one in together) > ROWS:
+            yield from together
+            together = []
+    if together:
+        yield pa.concat_tables(together)
 
 
 def _described(premise: Premise, engine: EngineSettings) -> dict[str, Any]:

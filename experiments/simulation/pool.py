@@ -12,13 +12,14 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from dataclasses import dataclass
 from functools import lru_cache
 from multiprocessing.connection import wait as wait_for
-from typing import Any
+from typing import Any, Self
 
 from experiments.cells import Cell
 from experiments.simulation.cell_run import run_cell
 from experiments.simulation.premise import Premise
 from experiments.simulation_entry import SimulationEntry
 from results.store import Store
+from results.summary import Spread
 from workloads.shape import Shape, shape
 from workloads.spec import WorkloadSpec
 
@@ -36,39 +37,54 @@ class Conditions:
     setup: Mapping[str, Any]  # provenance
 
 
-def run_cells(left: Sequence[Cell], conditions: Conditions) -> Iterator[int]:
-    """Run them all; yields how many have ended, at least twice a second. StoreError as the store."""
-    ordered = sorted(left, key=lambda cell: (cell.repeat, cell.rate))  # cells of one shape together
-    processes = min(len(os.sched_getaffinity(0)), len(ordered))
-    if processes < 2 or sum(cell.rate * cell.duration_s for cell in ordered) < ALONE:
-        for ended, cell in enumerate(ordered, start=1):
-            _run(cell, conditions)
-            yield ended
-        return
-    yield from _in_processes(ordered, conditions, processes)
+class Workers:
+    """Processes, one a core, or none; a context manager. In `spread` it is a `map`."""
 
+    def __init__(self, conditions: Conditions, left: Sequence[Cell]) -> None:
+        """None if there is one core, or if `left` is too little for them."""
+        self._conditions = conditions
+        count = min(len(os.sched_getaffinity(0)), len(left))
+        self._pool: ProcessPoolExecutor | None = None
+        if count > 1 and sum(cell.rate * cell.duration_s for cell in left) >= ALONE:
+            context = multiprocessing.get_context("spawn")
+            self._pool = ProcessPoolExecutor(
+                count, mp_context=context, initializer=_begin, initargs=(conditions,)
+            )
 
-def _in_processes(ordered: Sequence[Cell], conditions: Conditions, processes: int) -> Iterator[int]:
-    pool = ProcessPoolExecutor(
-        processes,
-        mp_context=multiprocessing.get_context("spawn"),
-        initializer=_begin,
-        initargs=(conditions,),
-    )
-    running: set[Future[None]] = set()
-    try:
-        running |= {pool.submit(_run_here, cell) for cell in ordered}
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._pool is None:
+            return
+        if kind is None:
+            self._pool.shutdown()
+            return
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        for (
+            process
+        ) in multiprocessing.active_children():  # a cell may take minutes, and is not worth the wait
+            process.terminate()
+
+    def run(self, left: Sequence[Cell]) -> Iterator[int]:
+        """Run cells; yields how many have ended, at least twice a second. StoreError as the store."""
+        ordered = sorted(left, key=lambda cell: (cell.repeat, cell.rate))  # those of one shape together
+        if self._pool is None:
+            for ended, cell in enumerate(ordered, start=1):
+                _run(cell, self._conditions)
+                yield ended
+            return
+        running: set[Future[None]] = {self._pool.submit(_run_here, cell) for cell in ordered}
         while running:
-            ended, running = wait(running, timeout=LOOK_EVERY_S, return_when=FIRST_COMPLETED)
-            for one in ended:
+            done, running = wait(running, timeout=LOOK_EVERY_S, return_when=FIRST_COMPLETED)
+            for one in done:
                 one.result()
             yield len(ordered) - len(running)
-        pool.shutdown()
-    except BaseException:  # an interrupt too: a cell may take minutes, and is not worth the wait
-        pool.shutdown(wait=False, cancel_futures=True)
-        for process in multiprocessing.active_children():
-            process.terminate()
-        raise
+
+    @property
+    def spread(self) -> Spread:
+        """Maps a function over what can be sent to the processes."""
+        return map if self._pool is None else self._pool.map
 
 
 _conditions: Conditions | None = None  # of this process, if it is one of a pool

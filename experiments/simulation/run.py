@@ -9,8 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from experiments.cells import Cell
-from experiments.provenance import provenance
-from experiments.simulation.pool import Conditions, run_cells
+from experiments.simulation.pool import Conditions, Workers
 from experiments.simulation.simulation import Simulation
 from experiments.sweep import Outcome, Say, drawn
 from results.errors import StoreError
@@ -39,17 +38,17 @@ def run_simulation(simulation: Simulation, root: str, say: Say) -> Outcome:
         left = _left(planned, store)
         if 0 < len(left) < len(planned):
             say(f"going on: {len(planned) - len(left)} of {len(planned)} cells are done")
-        if left:
-            conditions = Conditions(
-                root=root,
-                premises=simulation.premises,
-                entry=simulation.config.simulation,
-                setup=provenance(),
-            )
-            for _ in _watched(run_cells(left, conditions), len(planned), len(planned) - len(left), say):
+        conditions = Conditions(
+            root=root,
+            premises=simulation.premises,
+            entry=simulation.config.simulation,
+            setup=info["provenance"],
+        )
+        with Workers(conditions, left) as workers:
+            for _ in _watched(workers.run(left), len(planned), len(planned) - len(left), say):
                 pass
+            page, findings = drawn(store, workers.spread)
         missing = _left(planned, store)
-        page, findings = drawn(store)
     return Outcome(
         root=root,
         page=page,
@@ -65,7 +64,9 @@ def _begun(simulation: Simulation, store: Store) -> dict[str, Any] | None:
     info = store.read_sweep()
     if info is None:
         return None
-    check_sweep(info, store.root, {**RESOLVED, "simulated": dict, "shapes_hash": str})
+    check_sweep(info, store.root, RESOLVED)
+    if "simulated" not in info or "shapes_hash" not in info:
+        raise StoreError(f"{store.root}/sweep.json is not of a simulated sweep: --fresh starts anew")
     if info["config_hash"] != simulation.identity:
         raise StoreError(
             f"{store.root}/sweep.json is of another sweep ({info['config_hash']}, this one is "
