@@ -31,6 +31,7 @@ Count = Annotated[int, Field(ge=0)]
 
 AUTO = "auto"
 SIMULATION = "simulation"
+RECORDED = {"schema_version", "config_hash", "config"}  # of sweep.json
 OR_AUTO = {  # what the keys that may be `auto` allow
     "arrival_rate": "must be auto or requests/s above 0",
     "duration_s": f"must be auto or seconds above 0, at most {consistency.LONGEST_S:.0f} (a week)",
@@ -155,7 +156,11 @@ class SweepConfig(Strict):
 
 def load(path: str | Path) -> SweepConfig:
     """Read and check a config. ConfigError, one line a problem, on anything wrong."""
-    return _parse(read(Path(path)))
+    document = read(Path(path))
+    if document.values.keys() >= RECORDED:
+        text = f"is a sweep's record, not a config: `batchyard resume {Path(path).parent}` goes on with it"
+        raise ConfigError(f"{path}: {text}")
+    return _parse(document)
 
 
 def parse(values: Mapping[str, Any], source: str = "config") -> SweepConfig:

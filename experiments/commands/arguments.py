@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from experiments.commands.completion import DEFAULT_RESULTS, configs, sweeps
-from results.sweep_folder import is_sweep
+from results.errors import StoreError
+from results.sweep_folder import is_sweep, sweep_around
 
 RESULTS = Path(DEFAULT_RESULTS)
 
@@ -35,6 +36,14 @@ AsJson = Annotated[
     bool, typer.Option("--json", help="One JSON document on standard output; all else on standard error.")
 ]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite a file that is there.")]
+
+
+def check_results(results: Path) -> None:
+    """StoreError, before anything is done, where no new sweep may be put."""
+    if ":/" in str(results):  # a path would take it for a local folder of that name, and fill it
+        raise StoreError(f"--results must be a folder of this machine, got {results}")
+    if (around := sweep_around(results / "a sweep")) is not None:
+        raise StoreError(f"--results may not be in a sweep's folder, got {results}, which is in {around}")
 
 
 def command(*arguments: object) -> str:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from experiments.commands.arguments import RESULTS, AsJson, Config, Results, command
+from experiments.commands.arguments import RESULTS, AsJson, Config, Results, check_results, command
 from experiments.commands.outcome import conclude
 from experiments.commands.step_times import Hardware, Timed, timed_sweep
 from experiments.console import one_line_errors, tell
@@ -38,6 +38,7 @@ def simulate(
     measured, else the defaults of the simulated engine. Ctrl-C loses nothing: the same command goes on.
     """  # fmt: skip
     with one_line_errors():
+        check_results(results)
         from experiments.config import load
         from experiments.explain.basis import bases
         from experiments.simulation.simulation import Simulation

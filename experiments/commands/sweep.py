@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from experiments.commands.arguments import RESULTS, AsJson, Config, Folder, Results, command
+from experiments.commands.arguments import RESULTS, AsJson, Config, Folder, Results, check_results, command
 from experiments.commands.outcome import conclude
 from experiments.console import one_line_errors, tell
 from results.errors import StoreError
@@ -37,8 +37,7 @@ def sweep(
     Ctrl-C, a crash or a lost machine: the same command goes on where it stopped.
     """
     with one_line_errors():
-        if ":/" in str(results):  # a path would take it for a local folder of that name, and fill it
-            raise StoreError(f"--results must be a folder of this machine, got {results}")
+        check_results(results)
         from experiments.config import load
 
         loaded = load(config)

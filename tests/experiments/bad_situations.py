@@ -202,6 +202,16 @@ def with_tiny_model(text: str) -> Situation:
     return make
 
 
+def into_a_sweep(command: str, below: str, *options: str) -> Situation:
+    """A sweep whose results would lie among those of another."""
+    return lambda here: [command, "c.yaml", "--results", f"{here.document()}{below}", *options]
+
+
+def a_record(here: Here) -> list[str]:
+    """What a sweep wrote of itself, where a config belongs."""
+    return ["sweep", f"{here.document()}/sweep.json"]
+
+
 def with_tokenizer(text: str, ids: int, chats: str | bytes | None = None) -> Situation:
     """A sweep of a small model whose tokenizer gives ids below `ids`, with a chat file."""
 
@@ -353,6 +363,12 @@ SITUATIONS: dict[str, tuple[Situation, str]] = {
     "results that are a file": (plain("sweep", "c.yaml", "--results", "c.yaml"), "{here}/c.yaml/good-{hash}/driver.lock cannot be written: Not a directory; give a folder that can be"),
     "results on no disk": (plain("sweep", "c.yaml", "--results", "/proc/nowhere"), "/proc/nowhere/good-{hash}/driver.lock cannot be written: No such file or directory; give a folder that can be"),
     "results in a bucket": (plain("sweep", "c.yaml", "--results", "s3://bucket/sweeps"), "--results must be a folder of this machine, got s3:/bucket/sweeps"),
+    "simulated results in a bucket": (plain("simulate", "c.yaml", "--results", "s3://bucket/sweeps"), "--results must be a folder of this machine, got s3:/bucket/sweeps"),
+    "results in a sweep": (into_a_sweep("sweep", ""), "--results may not be in a sweep's folder, got out/good-{hash}, which is in {here}/out/good-{hash}"),
+    "results deep in a sweep": (into_a_sweep("sweep", "/cells/more"), "--results may not be in a sweep's folder, got out/good-{hash}/cells/more, which is in {here}/out/good-{hash}"),
+    "results in a sweep, only asked": (into_a_sweep("sweep", "", "--dry-run"), "--results may not be in a sweep's folder, got out/good-{hash}, which is in {here}/out/good-{hash}"),
+    "simulated results in a sweep": (into_a_sweep("simulate", ""), "--results may not be in a sweep's folder, got out/good-{hash}, which is in {here}/out/good-{hash}"),
+    "a sweep's record as config": (a_record, "out/good-{hash}/sweep.json: is a sweep's record, not a config: `batchyard resume out/good-{hash}` goes on with it"),
     "results with a name that is too long": (plain("sweep", "c.yaml", "--results", "r" * 300), "{here}/{long}/good-{hash}/sweep.json cannot be looked at: File name too long"),
     "lock held": (held(), "{here}/out/good-{hash} is driven by process N on HOST (since WHEN); wait for it or end it first"),
     "lock held, started anew": (held("--fresh"), "{here}/out/good-{hash} is driven by process N on HOST (since WHEN); wait for it or end it first"),

@@ -47,7 +47,9 @@ def test_looking_imports_no_engine(arguments: tuple[str, ...]):
 
 
 def test_all_commands_are_there():
-    assert COMMANDS == ["sweep", "resume", "explain", "ls", "status", "report", "export", "schema"]
+    assert sorted(COMMANDS) == sorted(
+        ["sweep", "resume", "simulate", "explain", "ls", "status", "report", "export", "schema"]
+    )
 
 
 @pytest.mark.parametrize("command", COMMANDS)
