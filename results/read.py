@@ -8,7 +8,7 @@ What each column means, and its unit: docs/SCHEMA.md, or `rows.requests.schema.f
 
 import os
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,8 +17,8 @@ import pyarrow as pa
 from results.errors import StoreError
 from results.records import BATCHES, FAILURES, METRICS, REQUESTS, SWEEP
 from results.store import Store
-from results.sweep_folder import no_sweep
 from results.summary import summarise_all, what_counts, with_metrics_by_cell
+from results.sweep_folder import no_sweep
 from results.trial_table import TRIALS, trial_table
 
 Folder = str | os.PathLike[str]
@@ -52,13 +52,14 @@ class Rows:
 
 
 def read(folders: Folder | Iterable[Folder]) -> Rows:
-    """Read one sweep's folder, or several. StoreError if one is no sweep, or is given twice."""
+    """Read one sweep's folder, or several. StoreError if one is no sweep, or is given twice.
+
+    The folders of one config that was measured in several places have one name: there the rows of each name it
+    with as many of the folders above it as tell them apart.
+    """
     given = [folders] if isinstance(folders, str | os.PathLike) else list(folders)
     stores = [open_sweep(folder) for folder in given]
-    names = [sweep_name(store) for store in stores]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise StoreError(f"each sweep may be given once, got {twice[0]} twice")
-    read_rows = [_read(store) for store in stores]
+    read_rows = [_read(store, name) for store, name in zip(stores, _names(stores), strict=True)]
     rows = Rows(
         **{name: _together(name, [one[name] for one in read_rows]) for name in SCHEMAS},
         problems=tuple(problem for store in stores for problem in store.problems),
@@ -77,10 +78,8 @@ def open_sweep(folder: Folder) -> Store:
 
 
 def sweep_name(store: Store) -> str:
-    """How rows name the sweep that they are of: its folder's name."""
-    return (
-        store.root.rstrip("/").rpartition("/")[2] if "://" in store.root else Path(store.root).resolve().name
-    )
+    """How rows name the sweep that they are of, where it is alone: its folder's name."""
+    return _place(store)[-1]
 
 
 def with_sweep(table: pa.Table, name: str) -> pa.Table:
@@ -88,7 +87,29 @@ def with_sweep(table: pa.Table, name: str) -> pa.Table:
     return table.add_column(0, SWEEP, pa.repeat(name, table.num_rows))
 
 
-def _read(store: Store) -> dict[str, pa.Table]:
+def _place(store: Store) -> tuple[str, ...]:
+    """The folder that this is, whatever way it was given, as the names on the way to it."""
+    if "://" in store.root:
+        return tuple(store.root.rstrip("/").split("/"))
+    return Path(store.root).resolve().parts
+
+
+def _names(stores: Sequence[Store]) -> list[str]:
+    """A name for each, which no other has."""
+    places = [_place(store) for store in stores]
+    if twice := [place for place in places if places.count(place) > 1]:
+        raise StoreError(f"each sweep may be given once, got {twice[0][-1]} twice")
+    names = []
+    for place in places:
+        alike = [other for other in places if other[-1] == place[-1]]
+        depth = 1
+        while sum(other[-depth:] == place[-depth:] for other in alike) > 1:
+            depth += 1
+        names.append("/".join(place[-depth:]))
+    return names
+
+
+def _read(store: Store, sweep: str) -> dict[str, pa.Table]:
     trials, requests, batches = what_counts(store)
     failures = [failure.model_dump(exclude={"schema_version"}) for failure in store.failures()]
     tables = {
@@ -97,7 +118,7 @@ def _read(store: Store) -> dict[str, pa.Table]:
         "trials": trial_table(summarise_all(trials, requests, batches)),
         "failures": pa.Table.from_pylist(failures, schema=FAILURES),
     }
-    return {name: with_sweep(table, sweep_name(store)) for name, table in tables.items()}
+    return {name: with_sweep(table, sweep) for name, table in tables.items()}
 
 
 def _together(name: str, tables: list[pa.Table]) -> pa.Table:

@@ -75,6 +75,19 @@ def test_several_sweeps_are_told_apart(made_sweep: ModuleType, tmp_path: Path):
         read([tmp_path / "one", tmp_path / "two" / ".." / "one"])
 
 
+def test_one_config_measured_in_several_places_is_told_apart(made_sweep: ModuleType, tmp_path: Path):
+    folders = [tmp_path / place for place in ("a/data/local-0", "b/data/local-0", "b/data/other-1")]
+    for folder in folders:
+        made_sweep.make_sweep(folder, repeats=1, rates=(1.0,), requests=4)
+    for table in (rows := read(folders)).requests, rows.batches, rows.trials, rows.failures:
+        assert table["sweep"].unique().to_pylist() == ["a/data/local-0", "b/data/local-0", "other-1"]
+    assert read(folders[1:]).trials["sweep"].unique().to_pylist() == ["local-0", "other-1"]
+    (tmp_path / "link").symlink_to(folders[0])
+    for same in (folders[0], tmp_path / "a" / ".." / "a" / "data" / "local-0", tmp_path / "link"):
+        with pytest.raises(StoreError, match="each sweep may be given once, got local-0 twice"):
+            read([folders[0], same])
+
+
 def test_a_sweep_that_has_just_begun_has_no_rows_yet(tmp_path: Path):
     Store(tmp_path).write_sweep({"name": "made"})
     rows = read(tmp_path)
