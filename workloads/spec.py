@@ -152,7 +152,7 @@ class PromptSpec(Strict):
     source: Literal["english", "random", "sharegpt"] = "english"
     """English text that comes with batchyard, random token ids, or the prompts of a chat file."""
     path: str | None = None
-    """The chat file of sharegpt."""
+    """The chat file of sharegpt, JSON: a list of {"conversations": [{"from": "human", "value": "…"}, …]}."""
     tokens: LengthSpec | None = None
     """Prompt lengths, in tokens; a trace has its own."""
 
@@ -173,7 +173,7 @@ class WorkloadSpec(Strict):
     prompts: PromptSpec = PromptSpec()
     """What they ask."""
     output_tokens: LengthSpec | None = None
-    """Output lengths, in tokens; every engine makes exactly so many."""
+    """Output lengths, in tokens; every engine makes exactly so many. A trace has its own."""
     trace: TraceSpec | None = None
     """A recorded trace in place of arrivals, prompts.tokens and output_tokens."""
     max_new_tokens: int | None = None

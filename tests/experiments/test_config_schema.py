@@ -1,6 +1,7 @@
 """The schema for editors says what `load` says: it accepts what is accepted, and refuses what can be seen."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,15 @@ from pydantic import Field
 
 from deployments.backends.registry import BACKENDS
 from experiments.config import SweepConfig, load, parse
+from experiments.config_page import config_page
 from experiments.config_schema import config_schema
 from experiments.errors import ConfigError
 from strategies.knobs import Knobs
 from strategies.naive import Naive
 from strategies.registry import STRATEGIES, Entry
 
-CONFIGS = Path(__file__).parents[2] / "experiments" / "configs"
+ROOT = Path(__file__).parents[2]
+CONFIGS = ROOT / "experiments" / "configs"
 SHIPPED = [CONFIGS / f"{name}.yaml" for name in ("full", "local", "smoke")]  # a user's own lie beside them
 VALIDATOR = Draft202012Validator(config_schema())
 NAIVE = {"strategy": "naive", "backends": "vllm", "max_batch_size": 4}
@@ -71,6 +74,21 @@ def test_the_configs_that_come_with_batchyard_fit_and_name_it(path: Path):
 def test_the_file_that_they_name_is_up_to_date():
     written = json.loads((CONFIGS / "sweep.schema.json").read_text())
     assert written == config_schema(), "batchyard schema > experiments/configs/sweep.schema.json"
+
+
+def test_the_page_of_keys_is_up_to_date_and_has_every_key():
+    page = config_page()
+    assert page == (ROOT / "docs" / "CONFIG.md").read_text(), "batchyard schema --keys > docs/CONFIG.md"
+    rows = re.findall(r"^\| `(\w+)` \| (.+?) \| (.*?) ?\| (.+) \|$", page, flags=re.MULTILINE)
+    assert {path.rpartition(".")[2] for path, _ in members(config_schema())} - {*BACKENDS} == {
+        key for key, *_ in rows
+    }
+    meanings = {key: (allowed, default, meaning) for key, allowed, default, meaning in rows}
+    assert meanings["isolate"][:2] == ("`true`, `false`", "`false`")
+    assert meanings["max_failures"][:2] == ("a whole number at least 0", "`3`")
+    assert meanings["skew"][:2] == ("a number from 0 to 1", "")
+    assert meanings["gpus"][:2] == ("`auto`, a whole number at least 1", "`auto`")
+    assert '"conversations"' in page
 
 
 @pytest.mark.parametrize(
