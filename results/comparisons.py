@@ -129,9 +129,10 @@ def by_seed(cell: CellSummary, metric: str, only: Collection[Seed] | None = None
 
 
 def knees(cells: Sequence[CellSummary]) -> dict[str, tuple[float | None, float | None]]:
-    """Give "backend / setting" → (highest rate not overloaded, lowest overloaded).
+    """Give "backend / setting" → (highest rate kept up with, lowest overloaded).
 
-    The first is sought below the second; either is None if no rate of the sweep is on that side.
+    The first is sought below the second; either is None if no rate was judged to be on that side: a rate
+    whose trials were too short is on neither.
     """
     names = labels(cells)
     by_name: dict[str, list[CellSummary]] = defaultdict(list)
@@ -140,7 +141,11 @@ def knees(cells: Sequence[CellSummary]) -> dict[str, tuple[float | None, float |
     found = {}
     for name, members in by_name.items():
         over = min((cell.rate for cell in members if cell.overloaded), default=None)
-        under = [cell.rate for cell in members if not cell.overloaded and (over is None or cell.rate < over)]
+        under = [
+            cell.rate
+            for cell in members
+            if not (cell.overloaded or cell.undecided) and (over is None or cell.rate < over)
+        ]
         found[name] = (max(under, default=None), over)
     return found
 

@@ -62,6 +62,12 @@ class CellSummary:
         return self._mostly("overloaded")
 
     @property
+    def undecided(self) -> bool:
+        """True if most of the repeats neither were overloaded nor are known to have kept up: too short."""
+        kept_up = sum(not (trial.has("overloaded") or trial.has("too-short")) for trial in self.trials)
+        return not self.overloaded and 2 * kept_up <= len(self.trials)
+
+    @property
     def censored(self) -> bool:
         """True if most of the repeats were overloaded or had requests cut off: the slowest are not in their
         percentiles, which a slow setting would so look better for.
@@ -182,7 +188,7 @@ class Findings:
     sentences: tuple[Sentence, ...]
     knees: Mapping[
         str, tuple[float | None, float | None]
-    ]  # "backend / setting" → (not overloaded, overloaded)
+    ]  # "backend / setting" → (kept up with, overloaded); None: no rate was judged so
     failures: tuple[Failure, ...]
     planned_cells: int
     guides: tuple[Guide, ...] = ()  # theory, not measured

@@ -80,7 +80,7 @@ def _claim(base: Curve, other: Curve, base_name: str, other_name: str, changes: 
     parts += [part + load for part in effects(at, "throughput")]
     claim = f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else parts[0]
     if not calm:
-        claim += " (at no rate did both keep up, so latency is not compared)"
+        claim += " (at every rate one was overloaded or cut off, so latency is not compared)"
     return claim
 
 

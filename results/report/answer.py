@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from results.findings import Findings, Sentence
 from results.report import headlines, numbers
-from results.report.curves import is_too_short
 from results.report.series import Series, rates_of, series_of
 
 _KINDS = (
@@ -125,7 +124,7 @@ def _columns(rates: list[float]) -> tuple[str, ...]:
         "knee (req/s)",
         f"tokens/s at {numbers.rate(rates[-1])}",
         f"p50 TTFT at {numbers.rate(rates[0])}",
-        "p99 E2E at its highest rate that did not overload",
+        "p99 E2E at its highest rate without overload",
     )
 
 
@@ -149,11 +148,17 @@ def _score(one: Series, findings: Findings, rates: list[float]) -> Score:
 
 
 def _knee(one: Series, findings: Findings) -> str:
-    """Give the knee as the interval that it lies in; where trials were too short it is not judged."""
+    """Give the knee as the interval that it lies in; a rate whose trials were too short bounds nothing."""
     low, high = findings.knees.get(one.key, (None, None))
-    doubt = ", some not judged" if any(is_too_short(cell) for cell in one.cells) else ""
+    unjudged = [cell.rate for cell in one.cells if cell.undecided]
     if low is not None and high is not None:
-        return f"{numbers.number(low)} to {numbers.number(high)}{doubt}"
+        return f"{numbers.number(low)} to {numbers.number(high)}"
     if low is not None:
-        return f"above {numbers.number(low)}{doubt}"
-    return f"below {numbers.number(high)}{doubt}" if high is not None else f"unknown{doubt}"
+        return f"above {numbers.number(low)}" + (
+            ", higher not judged" if any(rate > low for rate in unjudged) else ""
+        )
+    if high is not None:
+        return f"below {numbers.number(high)}" + (
+            ", lower not judged" if any(rate < high for rate in unjudged) else ""
+        )
+    return "not judged"

@@ -128,11 +128,11 @@ def hover(cell: CellSummary, series: Series, name: str) -> str:
     return "<br>".join(lines)
 
 
-def symbol(series: Series, *, overloaded: bool, too_short: bool = False) -> str:
+def symbol(series: Series, *, overloaded: bool, undecided: bool = False) -> str:
     """Give the marker: hollow where overloaded, with a dot where it cannot be told."""
     if overloaded:
         return f"{series.style.symbol}-open"
-    return f"{series.style.symbol}-open-dot" if too_short else series.style.symbol
+    return f"{series.style.symbol}-open-dot" if undecided else series.style.symbol
 
 
 def rate_axis(rates: Sequence[float]) -> dict[str, object]:
@@ -218,7 +218,7 @@ def _line(one: Series, x: Sequence[float | None], name: str, *, bars: bool = Tru
             "color": colour,
             "size": 9,
             "symbol": [
-                symbol(one, overloaded=cell.overloaded, too_short=is_too_short(cell)) for cell in one.cells
+                symbol(one, overloaded=cell.overloaded, undecided=cell.undecided) for cell in one.cells
             ],
             "opacity": [_FAINT if _is_thin(cell, name) else 1.0 for cell in one.cells],
             "line": {"width": 2, "color": colour},
@@ -234,11 +234,6 @@ def _line(one: Series, x: Sequence[float | None], name: str, *, bars: bool = Tru
         text=[hover(cell, one, name) for cell in one.cells],
         hovertemplate="%{text}<extra></extra>",
     )
-
-
-def is_too_short(cell: CellSummary) -> bool:
-    """Whether most repeats were too short to judge."""
-    return 2 * sum(trial.has("too-short") for trial in cell.trials) > len(cell.trials)
 
 
 def _is_thin(cell: CellSummary, name: str) -> bool:
@@ -320,7 +315,7 @@ def _table(series: Sequence[Series], names: Sequence[str]) -> Table:
             one.place,
             numbers.rate(cell.rate),
             str(len(cell.trials)),
-            "overloaded" if cell.overloaded else "too short to judge" if is_too_short(cell) else "",
+            "overloaded" if cell.overloaded else "not judged, too short" if cell.undecided else "",
             *(glossary.metric_of(name)[0].text(cell.mean(name)) for name in names),
         )
         for one in series

@@ -13,9 +13,11 @@ from typing import Any
 
 import pytest
 
-from results.findings import Change, Findings, Verdict
+from results.comparisons import knees
+from results.findings import Change, Findings, Verdict, VerdictName
 from results.records import Failure
 from results.report import batches, changes, curves, headlines, numbers, splits, theme
+from results.report.answer import answer
 from results.report.page import render, write_page
 from results.report.panel import SEPARATOR, Absent, Panel
 from results.report.series import series_of
@@ -149,6 +151,36 @@ def test_trials_too_short_to_judge_are_drawn_with_a_dot_and_listed(
         for cell, symbol in zip(one.cells, trace.marker.symbol, strict=True):
             assert symbol.endswith("-open-dot") == cell.trials[0].has("too-short")
     assert "too-short" in Page(render(short, store)).text
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "knee"),
+    [
+        (("too-short", "too-short", "too-short"), "not judged"),
+        (("too-short", "too-short", "overloaded"), "below 30, lower not judged"),
+        ((None, "overloaded", "overloaded"), "1 to 5"),
+        (("too-short", None, "overloaded"), "5 to 30"),
+        ((None, None, "too-short"), "above 5, higher not judged"),
+        ((None, None, None), "above 30"),
+    ],
+)
+def test_the_knee_says_no_more_than_was_judged(
+    findings: Findings, verdicts: tuple[VerdictName | None, ...], knee: str
+) -> None:
+    by_rate = dict(zip((1.0, 5.0, 30.0), verdicts, strict=True))
+    cells = tuple(
+        replace(
+            cell,
+            trials=tuple(
+                replace(one, verdicts=(Verdict(name=name, detail="made"),) if name else ())
+                for one in cell.trials
+            ),
+        )
+        for cell in findings.cells
+        for name in (by_rate[cell.rate],)
+    )
+    found = answer(replace(findings, cells=cells, knees=knees(cells)))
+    assert {score.knee for score in found.scores} == {knee}
 
 
 def test_nothing_is_loaded_from_outside_and_plotly_is_there_once(html: str) -> None:

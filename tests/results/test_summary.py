@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from results.comparisons import COMPARED_METRICS, changes
-from results.findings import CellSummary, Findings, TrialSummary, Verdict
+from results.comparisons import COMPARED_METRICS, changes, knees
+from results.findings import CellSummary, Findings, TrialSummary, Verdict, VerdictName
 from results.sentences import sentences
 from results.store import Store
 from results.summary import find
@@ -254,6 +254,47 @@ def test_knees_lie_between_the_last_rate_kept_up_with_and_the_first_not(findings
     assert findings.knees["huggingface / naive · 8"] == (5.0, 30.0)
     assert findings.knees["vllm / continuous · 8"] == (30.0, None)
     assert len(findings.knees) == 7
+
+
+def judged(cell: CellSummary, *names: VerdictName | None) -> CellSummary:
+    """The cell with as many repeats as names, each with that one verdict; None: it kept up."""
+    trial = cell.trials[0]
+    found = [() if name is None else (Verdict(name=name, detail="made"),) for name in names]
+    return replace(cell, trials=tuple(replace(trial, verdicts=verdicts) for verdicts in found))
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "knee"),
+    [
+        (("too-short", "too-short", "too-short"), (None, None)),
+        (("too-short", "too-short", "overloaded"), (None, 30.0)),
+        ((None, "too-short", "too-short"), (1.0, None)),
+        ((None, "too-short", "overloaded"), (1.0, 30.0)),
+    ],
+)
+def test_a_rate_too_short_to_judge_bounds_no_knee(
+    findings: Findings, verdicts: tuple[VerdictName | None, ...], knee: tuple[float | None, float | None]
+) -> None:
+    """Neither kept up with nor overloaded: it is not known."""
+    cells = [cell for cell in findings.cells if cell.setting == "naive · 8" and cell.backend == "vllm"]
+    made = [judged(cell, name) for cell, name in zip(cells, verdicts, strict=True)]
+    assert knees(made) == {"vllm / naive · 8": knee}
+
+
+@pytest.mark.parametrize(
+    ("repeats", "undecided"),
+    [
+        ((None, None, "too-short"), False),
+        ((None, "too-short", "too-short"), True),
+        (("overloaded", "overloaded", "too-short"), False),
+        (("overloaded", "too-short"), True),
+        ((None, "overloaded"), True),
+    ],
+)
+def test_a_cell_is_decided_by_most_of_its_repeats(
+    findings: Findings, repeats: tuple[VerdictName | None, ...], undecided: bool
+) -> None:
+    assert judged(findings.cells[0], *repeats).undecided is undecided
 
 
 def test_a_trial_whose_replica_changed_is_shown_and_left_out_of_cells(
