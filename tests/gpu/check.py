@@ -22,6 +22,7 @@ from deployments.gpus import visible_gpus
 from deployments.local_ray import prepare
 from results.errors import one_line
 from tests.gpu import device_checks
+from tests.gpu.agreement import compute_in_full_float32
 from tests.gpu.engine_checks import ARGS, LoadedEngine
 from tests.tiny_model import save_tiny_model
 
@@ -94,6 +95,7 @@ def main() -> int:
     except DeviceError as error:
         print(f"gpu-check: {error}", file=sys.stderr)
         return 2
+    compute_in_full_float32()
     table = new_table(device)
     with tempfile.TemporaryDirectory(prefix="gpu-check-") as folder:
         model = save_tiny_model(Path(folder) / "model")

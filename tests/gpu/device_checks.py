@@ -18,16 +18,17 @@ async def nvml() -> str:
     gpu = gpus[0]
     busy = "?" if gpu.utilisation is None else gpu.utilisation
     more = f", {len(gpus)} visible" if len(gpus) > 1 else ""
-    return f"{gpu.name}, {gpu.total_bytes / 2**30:.1f} GiB, driver {gpu.driver}, {busy} % busy{more}"
+    return f"{gpu.name}, {_gib(gpu.total_bytes)}, driver {gpu.driver or '?'}, {busy} % busy{more}"
 
 
 async def free() -> str:
     """Nobody else is on a GPU."""
-    if (why := taken(visible_gpus())) is not None:
-        raise Failed(why)
+    if hands := taken(visible_gpus()):
+        raise Failed("; ".join(hands.values()))
     gpu = visible_gpus()[0]
-    require(gpu.used_bytes + gpu.free_bytes <= gpu.total_bytes, "more is used and free than there is")
-    return f"{gpu.free_bytes / 2**30:.1f} GiB free"
+    if gpu.used_bytes is not None and gpu.free_bytes is not None and gpu.total_bytes is not None:
+        require(gpu.used_bytes + gpu.free_bytes <= gpu.total_bytes, "more is used and free than there is")
+    return f"{_gib(gpu.free_bytes)} free"
 
 
 async def torch_agrees() -> str:
@@ -44,9 +45,10 @@ async def torch_agrees() -> str:
         gpus[0].capability in (None, (seen.major, seen.minor)),
         f"torch says compute capability {seen.major}.{seen.minor}, NVML {gpus[0].capability}",
     )
+    told = gpus[0].total_bytes
     require(
-        abs(seen.total_memory - gpus[0].total_bytes) < 0.1 * gpus[0].total_bytes,
-        f"torch says {seen.name}, {seen.total_memory} bytes, NVML {gpus[0].name}, {gpus[0].total_bytes}",
+        told is None or abs(seen.total_memory - told) < 0.1 * told,
+        f"torch says {seen.name}, {seen.total_memory} bytes, NVML {gpus[0].name}, {told}",
     )
     return f"torch {torch.__version__}, CUDA {torch.version.cuda}, {seen.name}"
 
@@ -104,3 +106,7 @@ def sweep_on_it(folder: Path, device: str) -> str:
 async def sweep(folder: Path, device: str) -> str:
     """The same, beside the loop."""
     return await asyncio.to_thread(sweep_on_it, folder, device)
+
+
+def _gib(count: int | None) -> str:
+    return "? GiB" if count is None else f"{count / 2**30:.1f} GiB"

@@ -21,9 +21,10 @@ from deployments.backends.registry import create
 from deployments.errors import OutOfMemory
 from deployments.gpus import visible_gpus
 from deployments.models import ModelSpec
+from tests.gpu.agreement import agreement, shortfalls
 from tests.gpu.device_checks import SMALL_VLLM
 from tests.gpu.outcome import Failed, require
-from tests.tiny_model import VOCABULARY, greedy_on_cpu
+from tests.tiny_model import VOCABULARY
 
 ARGS: Mapping[str, Mapping[str, Any]] = {
     "huggingface": {},
@@ -55,7 +56,7 @@ class LoadedEngine:
         ]
 
     async def tokens(self) -> str:
-        """The same as those of the plainest loop on the CPU."""
+        """Those of the CPU, or one that is nearly as likely."""
         backend = create(self.name, ModelSpec(name=str(self._folder), dtype="float32"), ARGS[self.name])
         self._used_before, self._children_before = self._used(), _children()
         begun_s = time.monotonic()
@@ -64,15 +65,15 @@ class LoadedEngine:
         loaded_s = time.monotonic() - begun_s
         backend.reset_memory()
         self._outputs = await self._run()
-        wanted = greedy_on_cpu(
-            self._folder, [w.prompt_ids for w in self._works], [w.output_tokens for w in self._works]
-        )
-        for work, ids in zip(self._works, wanted, strict=True):
+        for work in self._works:
             output = self._outputs[work.request_id]
             require(output.status == "finished", f"{work.request_id} {output.status}: {output.error}")
-            got = list(output.output_ids)
-            require(got == ids, f"{work.request_id}: {got[:8]}… where the CPU has {ids[:8]}…")
-        return f"{sum(map(len, wanted))} tokens on {backend.setup['device']}, loaded in {loaded_s:.1f} s"
+            count = len(output.output_ids)
+            require(count == work.output_tokens, f"{work.request_id}: {count} tokens of {work.output_tokens}")
+        names = [work.request_id for work in self._works]
+        answers = [self._outputs[name].output_ids for name in names]
+        found = shortfalls(self._folder, [work.prompt_ids for work in self._works], answers)
+        return f"{agreement(names, found)} on {backend.setup['device']}, loaded in {loaded_s:.1f} s"
 
     async def stamps(self) -> str:
         """In order, one for each step, and spread over the time that the batch took."""
@@ -91,7 +92,8 @@ class LoadedEngine:
         """Between the weights and what the device has, or within the cache that was reserved."""
         backend = self._loaded()
         memory, peak = backend.memory(), backend.memory().peak_bytes
-        total = visible_gpus()[0].total_bytes if self._device == "cuda" else psutil.virtual_memory().total
+        of_gpu = visible_gpus()[0].total_bytes if self._device == "cuda" else None
+        total = of_gpu or psutil.virtual_memory().total  # a GPU without memory of its own uses the machine's
         require(peak is not None and 0 < peak <= total, f"a peak of {peak} bytes of {total}")
         assert peak is not None
         least = backend.setup.get("weight_bytes", 0) if memory.kind == "allocated" else 0
@@ -153,7 +155,7 @@ class LoadedEngine:
         return {output.request_id: output for output in delivered}
 
     def _used(self) -> int:
-        return visible_gpus()[0].used_bytes if self._device == "cuda" else 0
+        return (visible_gpus()[0].used_bytes or 0) if self._device == "cuda" else 0
 
 
 def _children() -> frozenset[int]:

@@ -35,15 +35,18 @@ async def test_every_check_of_an_engine_holds_on_the_cpu(tiny_model: Path, backe
 async def test_other_tokens_and_an_unknown_out_of_memory_are_found(
     tiny_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    real = tests.gpu.engine_checks.shortfalls
     monkeypatch.setattr(
-        tests.gpu.engine_checks, "greedy_on_cpu", lambda _, __, counts: [[0] * n for n in counts]
+        tests.gpu.engine_checks,
+        "shortfalls",
+        lambda folder, asked, got: real(folder, asked, [[0] * len(one) for one in got]),
     )
     monkeypatch.setattr("deployments.backends.padded_generation.is_out_of_memory", lambda _: False)
     table = new_table("cpu")
     todo = [check for check in checks(tiny_model, "cpu", ["huggingface"]) if "dtype" not in check[0]]
     assert await run(todo, table) == 2
     found = results(table)
-    assert "where the CPU has \\[0, 0, 0, 0, 0]" in found["huggingface: the CPU's tokens"][1]
+    assert "Failed: check-0: token 1 is" in found["huggingface: the CPU's tokens"][1]
     assert "nothing was said" in found["huggingface: out of memory"][1]
     assert found["huggingface: leaves nothing"][0] == "[green]holds[/]"
 
@@ -81,6 +84,9 @@ async def test_the_device_is_described_and_must_be_free(monkeypatch: pytest.Monk
     assert await free() == "79.0 GiB free"
     with pytest.raises(Failed, match="sees no CUDA device"):
         await torch_agrees()
+    machine(monkeypatch, Card("GPU-1", silent=True))
+    assert await nvml() == "unnamed, ? GiB, driver ?, ? % busy"
+    assert await free() == "? GiB free"
     machine(monkeypatch, Card("GPU-1", used=50 * GIB))
     with pytest.raises(Failed, match="is taken"):
         await free()
