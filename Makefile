@@ -8,7 +8,7 @@ CONFIG ?= experiments/configs/$(if $(filter gpu,$(KIND)),smoke,local).yaml
 READY := .venv/ready-$(KIND)
 BIN := .venv/bin
 
-.PHONY: help install sweep test test-browser lint gpu-check bench
+.PHONY: help install sweep test test-faults test-browser lint gpu-check bench
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,8 +31,11 @@ endif
 sweep: $(READY)  ## measure CONFIG (default: local.yaml, on a GPU smoke.yaml) and leave a page; goes on where it stopped
 	$(BIN)/batchyard sweep $(CONFIG)
 
-test: $(READY)  ## the tests without a browser or a GPU, at most 15 minutes on 2 cores
-	$(BIN)/python -m pytest -m 'not browser'
+test: $(READY)  ## the tests without a browser, a GPU or a sweep that is killed, at most 15 minutes on 2 cores
+	$(BIN)/python -m pytest -m 'not browser and not fault'
+
+test-faults: $(READY)  ## real sweeps that are interrupted, killed, watched and starved of disk
+	$(BIN)/python -m pytest -m fault
 
 test-browser: $(READY)  ## the page in a real Chromium (Debian: chromium, chromium-driver)
 	$(BIN)/python -m pytest -m browser

@@ -14,7 +14,7 @@ from results.errors import DiskFull
 from results.store import Store
 from tests.experiments.test_sweep_on_ray import once
 
-pytestmark = [pytest.mark.ray, pytest.mark.filterwarnings("ignore")]
+pytestmark = [pytest.mark.ray, pytest.mark.fault, pytest.mark.filterwarnings("ignore")]
 
 LEFT_BYTES = 8192  # room for a folder and a document, not for rows
 

@@ -14,7 +14,7 @@ import yaml
 
 from results.store import Store
 
-pytestmark = pytest.mark.ray
+pytestmark = [pytest.mark.ray, pytest.mark.fault]
 
 START = """
 import signal
@@ -85,6 +85,23 @@ def started(tmp_path: Path, config: Path) -> Iterator[Callable[..., Driver]]:
         if driver.process.poll() is None:
             driver.process.kill()
             driver.process.communicate()
+
+
+@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM])
+def test_who_is_impatient_ends_it_as_cleanly(
+    started: Callable[..., Driver], tmp_path: Path, kind: signal.Signals
+) -> None:
+    driver = started()
+    driver.wait_for(lambda: bool(list((tmp_path / "results").glob("*/cells/*"))))
+    end_s = time.monotonic() + 60
+    while driver.process.poll() is None and time.monotonic() < end_s:
+        driver.process.send_signal(kind)
+        time.sleep(0.02)  # as fast as nobody can press, for as long as it takes
+    code, output = driver.end()
+    assert code == 130, output
+    assert "Traceback" not in output
+    assert "Exception" not in output
+    assert output.splitlines()[-1].endswith("goes on")
 
 
 def finished(results: Path) -> dict[str, bytes]:

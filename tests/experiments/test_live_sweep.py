@@ -17,7 +17,7 @@ import yaml
 
 from tests.experiments.fake_terminal import FakeTerminal
 
-pytestmark = pytest.mark.ray
+pytestmark = [pytest.mark.ray, pytest.mark.fault]
 
 COLUMNS, ROWS = 80, 24
 START = """

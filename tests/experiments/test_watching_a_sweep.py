@@ -16,7 +16,7 @@ from click.testing import Result
 
 from results.store import Store
 
-pytestmark = pytest.mark.ray
+pytestmark = [pytest.mark.ray, pytest.mark.fault]
 
 ROOT = Path(__file__).parents[2]
 START = "import sys; sys.argv[0] = 'batchyard'; from experiments.cli import main; main()"
