@@ -41,8 +41,9 @@ def panel(findings: Findings) -> Panel | Absent:
         notes=(
             "Each row is a slot, each column one forward pass; all strategies get the same requests. "
             + "; ".join(f"{name}: {why}" for name, why in _HOLDINGS.items())
-            + ". White is nobody. Useful: slot-steps that made an output token ÷ (slots × passes), over the whole "
-            "trial; a prefill pass but the last makes none.",
+            + ". Empty: nobody. Useful: slot-steps that made an output token ÷ (slots × passes), over the whole "
+            "trial; a prefill pass but the last makes none. Where all keep up, a strategy that gathers full batches "
+            "uses its slots better and answers later: compare at a rate that overloads.",
         ),
     )
 
@@ -57,13 +58,12 @@ def _view(shown: Sequence[Occupancy], rate: float) -> View:
 
 def _chart(shown: Sequence[Occupancy], rate: float) -> Chart:
     heights = [_ROW_PX * one.slots for one in shown]
-    whole = sum(heights) + _TITLE_PX * len(shown) + 40
+    margin = {"l": 56, "r": 12, "t": 34, "b": 74}
+    room = sum(heights) + _TITLE_PX * (len(shown) - 1)
     figure = go.Figure()
+    whole = room + margin["t"] + margin["b"]
     layout = theme.layout(height_px=whole, legend=True, barmode="overlay", bargap=0.12, annotations=[])
-    layout["margin"] = {"l": 56, "r": 12, "t": 34, "b": 74}
-    room = whole - layout["margin"]["t"] - layout["margin"]["b"]
-    taken = heights and sum(heights)
-    gap = (room - taken) / max(1, len(shown) - 1) if len(shown) > 1 else 0.0
+    layout["margin"] = margin
     top = float(room)
     last = max(one.steps for one in shown)
     listed: set[str] = set()
@@ -91,7 +91,7 @@ def _chart(shown: Sequence[Occupancy], rate: float) -> Chart:
         if place > 1:
             layout[f"xaxis{suffix}"]["matches"] = "x"
         layout["annotations"].append(_title(one, top / room))
-        top = bottom - gap
+        top = bottom - _TITLE_PX
     figure.update_layout(layout)
     lines = [f"{one.setting} on {backend_name(one.backend)}: {_share(one)} useful." for one in shown]
     return Chart(figure=figure, summary=f"Slots by forward pass at {numbers.rate(rate)}. {' '.join(lines)}")

@@ -14,6 +14,7 @@ from results.report.series import backend_name
 _CONFIG = "config"
 _TITLES: dict[str, str] = {
     "provenance": "Machine, versions and commit",
+    "simulated": "Simulated: what the backends were taken to be",
     "resolved": "Resolved from the config",
     "measured": "Measured to resolve the config",
     "workload_hashes": "Workloads, by rate/repeat",
@@ -56,7 +57,7 @@ def setup(findings: Findings) -> Setup:
         heading=_heading(trials),
         groups=tuple(group for group in groups if group.facts),
         config=_config(sweep),
-        config_file=f"{sweep.get('name', 'sweep')}.yaml",
+        config_file=_file(sweep),
         commands=_commands(sweep),
     )
 
@@ -122,10 +123,20 @@ def _config(sweep: Mapping[str, Any]) -> str:
     return str(yaml.safe_dump(config, sort_keys=False, allow_unicode=True))
 
 
+def _file(sweep: Mapping[str, Any]) -> str:
+    """The config's file by its own name, which that of a simulated sweep is not."""
+    config = sweep.get(_CONFIG)
+    name = config.get("name") if isinstance(config, Mapping) else None
+    return f"{name or sweep.get('name', 'sweep')}.yaml"
+
+
 def _commands(sweep: Mapping[str, Any]) -> tuple[str, ...]:
     if "name" not in sweep:
         return ()
     came_from = sweep.get("provenance")
     commit = came_from.get("git_commit") if isinstance(came_from, Mapping) else None
-    run = f"batchyard sweep {shlex.quote(str(sweep['name']) + '.yaml')} --fresh"
+    run = f"batchyard sweep {shlex.quote(_file(sweep))} --fresh"
+    if isinstance(simulated := sweep.get("simulated"), Mapping):
+        options = [str(option) for option in simulated.get("options", ())]
+        run = shlex.join(["batchyard", "simulate", _file(sweep), *options, "--fresh"])
     return (f"git checkout {shlex.quote(str(commit))}", run) if commit else (run,)

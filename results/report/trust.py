@@ -53,7 +53,7 @@ def trust(findings: Findings, store: Store) -> Trust:
         columns=_COLUMNS,
         rows=tuple(_row(trial) for trial in findings.trials),
         verdicts=tuple((name, n, glossary.VERDICTS.get(name, "")) for name, n in counts.most_common()),
-        failures=(*_attempts(findings), *_requests(store)),
+        failures=(*_attempts(findings), *_requests(findings, store)),
         memory=tuple((kind, glossary.MEMORY.get(kind, "")) for kind in kinds),
         problems=tuple(store.problems),
         drain=_drain(findings.trials),
@@ -116,9 +116,10 @@ def _attempts(findings: Findings) -> list[FailureRow]:
     ]
 
 
-def _requests(store: Store) -> list[FailureRow]:
-    """Count requests that did not finish, by status and cause."""
-    table = store.requests(columns=("status", "cause", "error"))
+def _requests(findings: Findings, store: Store) -> list[FailureRow]:
+    """Count requests that did not finish, by status and cause; only trials that say so are read."""
+    cells = [one.trial.cell_id for one in findings.trials if one.has("failures") or one.has("unfinished")]
+    table = store.requests(cells, columns=("status", "cause", "error"))
     table = table.filter(pc.not_equal(table.column("status"), "finished"))
     found: dict[tuple[str, str], list[str]] = {}
     for row in table.to_pylist():
