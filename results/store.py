@@ -26,6 +26,9 @@ from pydantic import ValidationError
 from results.attempt import Attempt, move_into_place
 from results.errors import FutureVersion, StoreError, cannot_write, one_line, said
 from results.records import BATCHES, LATER, REQUESTS, SCHEMA_VERSION, Failure, Trial
+from results.sweep_document import check_kinds
+
+MANY_ROWS = 100_000  # of a part file: below it threads cost more than they save
 
 Kind: TypeAlias = Literal["requests", "batches"]
 
@@ -57,14 +60,16 @@ class Store:
         move_into_place(self._filesystem, f"{self._path}/sweep.json", text.encode())
 
     def read_sweep(self) -> dict[str, Any] | None:
-        """Give sweep.json, None if there is none. StoreError if unreadable or of a future version."""
+        """Give sweep.json, None if there is none. StoreError if unreadable, damaged or of a future version."""
         path = f"{self._path}/sweep.json"
         try:
             if self._filesystem.get_file_info(path).type == fs.FileType.NotFound:
                 return None
         except OSError as error:
             raise StoreError(f"{path} cannot be looked at: {said(error)}") from error
-        return self._read_document(path)
+        document = self._read_document(path)
+        check_kinds(document, self.root)
+        return document
 
     def begin_attempt(self, cell_id: str) -> Attempt:
         """Begin the next free attempt of this cell; numbers begin at 1 and are never used twice."""
@@ -153,7 +158,9 @@ class Store:
             path = f"{self._folder(cell_id, number)}/{name}"
             try:
                 with self._filesystem.open_input_file(path) as file:
-                    table = pq.ParquetFile(file, page_checksum_verification=True).read(columns=list(columns))
+                    part = pq.ParquetFile(file, page_checksum_verification=True)
+                    many = part.metadata.num_rows > MANY_ROWS
+                    table = part.read(columns=list(columns), use_threads=many)
                 for added in LATER.intersection(columns).difference(table.column_names):
                     table = table.append_column(
                         schema.field(added), pa.nulls(len(table), schema.field(added).type)
@@ -215,7 +222,7 @@ class Store:
         try:
             trial = Trial.model_validate(document["trial"])
             document["parts"] = {str(name): int(size) for name, size in document["parts"].items()}
-        except (ValidationError, LookupError, TypeError, ValueError, AttributeError) as error:
+        except (ValidationError, LookupError, TypeError, ValueError, OverflowError, AttributeError) as error:
             raise StoreError(f"{path} must hold a trial and its parts: {one_line(error)}") from error
         if (trial.cell_id, trial.attempt) != (cell_id, number):
             other = f"cell {trial.cell_id}, attempt {trial.attempt}"
@@ -226,6 +233,8 @@ class Store:
         try:
             with self._filesystem.open_input_file(path) as file:
                 document = dict(json.loads(file.read()))
+            # Half a surrogate pair can be read, but not shown.
+            json.dumps(document, ensure_ascii=False).encode()
             version = int(document["schema_version"])
         except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise StoreError(f"{path} must be JSON with a schema_version: {one_line(error)}") from error

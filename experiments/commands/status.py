@@ -38,9 +38,10 @@ def _cells(one: "Standing") -> "Sequence[Cell]":
     from experiments.errors import ConfigError
     from experiments.simulation.simulation import Simulation
     from experiments.sweep import begun, cells_of
-    from results.errors import StoreError
+    from results.errors import StoreError, one_line
     from results.store import Store
     from results.sweep_document import CONFIGURED, check_sweep
+    from workloads.errors import WorkloadError
 
     if not one.info:
         return ()
@@ -50,8 +51,8 @@ def _cells(one: "Standing") -> "Sequence[Cell]":
             return Simulation.from_info(one.info, f"{one.folder}/sweep.json").cells(one.info)
         config = parse(one.info["config"], source=f"{one.folder}/sweep.json")
         return cells_of(config, begun(config, Store(one.folder))) or ()
-    except (ConfigError, StoreError) as error:
-        tell(f"warning: its cells are only counted: {str(error).splitlines()[0]}")
+    except (ConfigError, StoreError, WorkloadError, KeyError, TypeError, ValueError) as error:
+        tell(f"warning: its cells are only counted: {one_line(error)}")
         return ()
 
 
