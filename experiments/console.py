@@ -7,6 +7,7 @@ interrupted (resumable).
 import errno
 import json
 import sys
+import textwrap
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -39,6 +40,13 @@ def tell(text: str) -> None:
 def show(text: str) -> None:
     """One line on standard output, which is never broken."""
     out.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def show_prose(text: str) -> None:
+    """Prose on standard output: broken at words on a terminal, one line elsewhere."""
+    wide = out.width if out.is_terminal else len(text) + 1
+    for line in textwrap.wrap(text, max(wide, 20), subsequent_indent="  ", break_on_hyphens=False):
+        show(line)
 
 
 def table(titles: Sequence[str], rows: Sequence[Sequence[str]], *, right: int) -> list[str]:

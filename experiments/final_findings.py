@@ -1,39 +1,49 @@
 """What a sweep found, at its end: the table and sentences for a person, the same as one document for a script."""
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
-from rich.table import Table
-
-from experiments.console import emit, out, show, tell
+from experiments.console import emit, out, show, show_prose, tell
+from experiments.text_table import Column, lines
 from results.findings import CellSummary, Findings
+from results.footnotes import with_marks
 
 METRICS = ("throughput_tokens_per_s", "ttft_s_p50", "e2e_s_p50", "e2e_s_p99")  # means over repeats
+_COLUMNS = (
+    Column(title="backend", least=9, turn=1),
+    Column(title="strategy", least=12),
+    *(Column(title=title, right=True) for title in ("req/s", "tok/s", "TTFT", "E2E", "E2E")),
+    Column(title="reservations"),
+)
+_UNITS = ("", "", "", "", "p50 s", "p50 s", "p99 s", "")
 
 
 def show_findings(findings: Findings, page: str) -> None:
     """The table at the end, what one strategy changes over another, what failed, and the path of the page."""
-    table = Table(
-        title=f"{findings.sweep['name']}: means over repeats",
-        title_justify="left",
-        box=None,
-        padding=(0, 1, 0, 0),
-        pad_edge=False,
-    )
-    for name in ("backend", "strategy", "req/s", "tok/s", "TTFT\np50 s", "E2E\np50 s", "E2E\np99 s"):
-        text = name in ("backend", "strategy")
-        table.add_column(name, justify="left" if text else "right", no_wrap=text, min_width=5)
-    table.add_column("reservations", overflow="fold")
-    for cell in findings.cells:
-        numbers = [_number(cell.mean(name)) for name in METRICS]
-        table.add_row(cell.backend, cell.setting, f"{cell.rate:g}", *numbers, "\n".join(_verdicts(cell)))
-    out.print(table)
-    for sentence in findings.sentences:
-        if sentence.kind == "policy":
-            show(f"- {sentence.text}")
-    for cause in sorted({failure.in_words for failure in findings.failures}):
+    show(f"{findings.sweep['name']}: means over repeats")
+    for line in table_lines(findings.cells, out.width if out.is_terminal else None):
+        show(line)
+    sentences, notes = with_marks([one for one in findings.sentences if one.kind == "policy"])
+    for sentence in sentences:
+        show_prose(f"- {sentence.text}")
+    for note in notes:
+        show_prose(note)
+    for cause in sorted({f"{failure.cause}: {failure.error}" for failure in findings.failures}):
         tell(f"failed attempt: {cause}")
     show(f"page: {page}")
+
+
+def table_lines(cells: Sequence[CellSummary], width: int | None) -> list[str]:
+    """The table in lines of that width, a reservation each; without one in as many lines as cells, never cut."""
+    rows: list[Sequence[str]] = [_UNITS]
+    for cell in cells:
+        numbers = [_number(cell.mean(name)) for name in METRICS]
+        named = _verdicts(cell)
+        first, *more = [", ".join(named)] if width is None else named or [""]
+        rows.append((cell.backend, cell.setting, f"{cell.rate:g}", *numbers, first))
+        rows += [("",) * 7 + (name,) for name in more]
+    return lines(_COLUMNS, rows, sys.maxsize if width is None else width)
 
 
 def emit_findings(findings: Findings, folder: str, page: str, problems: Sequence[str]) -> None:
@@ -49,7 +59,13 @@ def emit_findings(findings: Findings, folder: str, page: str, problems: Sequence
             "complete": done >= findings.planned_cells,
             "cells": [_cell(cell) for cell in findings.cells],
             "sentences": [
-                {"kind": sentence.kind, "base": sentence.base, "other": sentence.other, "text": sentence.text}
+                {
+                    "kind": sentence.kind,
+                    "base": sentence.base,
+                    "other": sentence.other,
+                    "text": sentence.text,
+                    "notes": list(sentence.notes),
+                }
                 for sentence in findings.sentences
             ],
             "failed_attempts": [

@@ -126,12 +126,16 @@ class Split:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sentence:
-    """One comparison in words; `kind` says which: strategies on one backend, engines, or the split."""
+    """One comparison in words; `kind` says which: strategies on one backend, engines, or the split.
+
+    `notes`: what qualifies it, whole sentences that many comparisons share.
+    """
 
     kind: Literal["policy", "engine", "split"]
     base: str
     other: str
     text: str
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

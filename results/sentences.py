@@ -3,20 +3,21 @@
 In an open loop a server that keeps up delivers what is offered, whatever its strategy. So latency is
 compared where neither side is overloaded or cut off, at the lowest and the highest such rate, and throughput at the
 highest rate of the sweep, overload allowed; each half names its rate. A sentence compares strategies on
-one backend, or one setting on two backends; what changes both is split into the two.
+one backend, or one setting on two backends; what changes both is split into the two. What qualifies them
+stands in notes, so that it need not be said of each.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 
-from results.comparisons import STRATEGY_ORDER, joinable_backends, labels
+from results.comparisons import joinable_backends, labels
 from results.findings import CellSummary, Change, Sentence, Split, VerdictName
 from results.wording import effects, number, rates, repeats, times
 
 LATENCY, THROUGHPUT = "e2e_s_p50", "throughput_tokens_per_s"
 
 CAVEATS: Mapping[VerdictName, str] = {
-    "too-short": "steady state could not be checked",
+    "too-short": "trials were too short to tell whether the queue had settled",
     "unfinished": "requests were cut off at the drain limit",
     "failures": "requests failed",
     "client-bound": "the client was late",
@@ -53,19 +54,18 @@ def _comparisons(curves: Mapping[str, Curve], changes: Changes, joinable: set[st
             continue
         claim = _claim(curves[base], curves[other], base, other, changes)
         where = f"{two.model}, {two.device}, {repeats(found)}"
-        doubts = _caveats(curves[base], curves[other])
+        gated = {one.strategy, two.strategy} - {"continuous"} if two.backend in joinable else ()
+        notes = (*([_gated_note(two.backend)] if gated else ()), *_caveats(curves[base], curves[other]))
         if one.backend == two.backend:
             subject, against = _batching(two).capitalize(), f"{_batching(one)} on the same backend"
-            note = _static_note({one.strategy, two.strategy}, two.backend, joinable)
-            text = f"{subject} {claim} compared to {against} ({two.backend}, {where}){note}{doubts}."
-            yield Sentence(kind="policy", base=base, other=other, text=text)
+            text = f"{subject} {claim} compared to {against} ({two.backend}, {where})."
+            yield Sentence(kind="policy", base=base, other=other, text=text, notes=notes)
         else:
-            note = _static_note({two.strategy}, two.backend, joinable)
             text = (
                 f"Under {_batching(two)}, {two.backend} {claim} compared to {one.backend} "
-                f"with the same knobs ({where}){note}{doubts}."
+                f"with the same knobs ({where})."
             )
-            yield Sentence(kind="engine", base=base, other=other, text=text)
+            yield Sentence(kind="engine", base=base, other=other, text=text, notes=notes)
 
 
 def _claim(base: Curve, other: Curve, base_name: str, other_name: str, changes: Changes) -> str:
@@ -78,27 +78,26 @@ def _claim(base: Curve, other: Curve, base_name: str, other_name: str, changes: 
     load = _overload(base[last], other[last])
     at = {last: changes.get((THROUGHPUT, last, base_name, other_name))}
     parts += [part + load for part in effects(at, "throughput")]
-    claim = f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else parts[0]
-    if not calm:
-        claim += " (at every rate one was overloaded or cut off, so latency is not compared)"
-    return claim
+    return f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else parts[0]
 
 
 def _overload(base: CellSummary, other: CellSummary) -> str:
+    """Say who was overloaded, as a clause that ends with a comma."""
     if base.overloaded and other.overloaded:
-        return " (both overloaded)"
+        return ", where both were overloaded,"
     over = base if base.overloaded else other if other.overloaded else None
     if over is None:
         return ""
-    return f" ({over.strategy if base.strategy != other.strategy else over.backend} overloaded)"
+    return f", where {over.strategy if base.strategy != other.strategy else over.backend} was overloaded,"
 
 
-def _caveats(base: Curve, other: Curve) -> str:
-    """Say what the verdicts on the trials of the rates in the claim put in doubt."""
+def _caveats(base: Curve, other: Curve) -> Iterator[str]:
+    """Say what the verdicts on the trials of the rates in the claim put in doubt, a sentence each."""
     shared = sorted(base.keys() & other.keys())
     calm = [rate for rate in shared if not (base[rate].censored or other[rate].censored)]
+    if not calm:
+        yield "At every rate one of the two was overloaded or cut off, so latency is not compared."
     used = sorted({*calm[:1], *calm[-1:], shared[-1]})
-    found = []
     for name, words in CAVEATS.items():
         at = [
             rate
@@ -106,8 +105,7 @@ def _caveats(base: Curve, other: Curve) -> str:
             if any(trial.has(name) for cell in (base[rate], other[rate]) for trial in cell.trials)
         ]
         if at:
-            found.append(f"{words} at λ = {rates(at)} req/s")
-    return f"; {'; '.join(found)}" if found else ""
+            yield f"At λ = {rates(at)} req/s {words}."
 
 
 def _splits(curves: Mapping[str, Curve], splits: Sequence[Split]) -> Iterator[Sentence]:
@@ -123,11 +121,10 @@ def _splits(curves: Mapping[str, Curve], splits: Sequence[Split]) -> Iterator[Se
         said = "; ".join(_factors(split, words) for split, words in chosen)
         text = (
             f"From {_batching(one)} on {one.backend} to {_batching(two)} on {two.backend}: {said} "
-            f"({two.model}, {two.device}, {repeats(split.total for split, _ in chosen)}); "
-            f"{one.strategy} on {two.backend} is gated, not lockstep, "
-            "so what leaving a batch early gives counts as engine."
+            f"({two.model}, {two.device}, {repeats(split.total for split, _ in chosen)})."
         )
-        yield Sentence(kind="split", base=base, other=other, text=text)
+        notes = (_gated_note(two.backend), "What leaving a batch early gives counts as engine.")
+        yield Sentence(kind="split", base=base, other=other, text=text, notes=notes)
 
 
 def _highest(splits: Sequence[Split], metric: str, words: str, *, censored: bool) -> list[tuple[Split, str]]:
@@ -148,13 +145,8 @@ def _factors(split: Split, words: str) -> str:
     )
 
 
-def _static_note(strategies: set[str], backend: str, joinable: set[str]) -> str:
-    static = [name for name in STRATEGY_ORDER if name in strategies and name != "continuous"]
-    if backend not in joinable or not static:
-        return ""
-    return (
-        f"; on {backend} {' and '.join(static)} batching is gated, not lockstep: a finished row leaves early"
-    )
+def _gated_note(backend: str) -> str:
+    return f"On {backend} static batches are gated, not lockstep: a finished row leaves early."
 
 
 def _batching(cell: CellSummary) -> str:

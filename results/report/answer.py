@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from results.findings import Findings, Sentence
+from results.footnotes import with_marks
 from results.report import headlines, numbers
 from results.report.series import Series, rates_of, series_of
 
@@ -44,6 +45,7 @@ class Answer:
     progress: str
     repeats: str
     groups: tuple[SentenceGroup, ...]
+    notes: tuple[str, ...]  # of all sentences, each once
     scores: tuple[Score, ...]
     columns: tuple[str, ...]
     simulated: bool
@@ -53,11 +55,13 @@ def answer(findings: Findings) -> Answer:
     """Give the top of the page; with nothing measured it says that and no more."""
     series = series_of(findings)
     rates = rates_of(series)
+    sentences, notes = with_marks(findings.sentences)
     return Answer(
         headline=_headline(findings, series),
         progress=_progress(findings),
         repeats=_repeats(findings),
-        groups=tuple(_group(findings, series, kind, title) for kind, title in _KINDS),
+        groups=tuple(_group(sentences, series, kind, title) for kind, title in _KINDS),
+        notes=tuple(notes),
         scores=tuple(_score(one, findings, rates) for one in series),
         columns=_columns(rates) if rates else (),
         simulated=any(trial.trial.backend.startswith("simulated") for trial in findings.trials),
@@ -93,11 +97,11 @@ def _repeats(findings: Findings) -> str:
     return f"{text} so far: no intervals below 3" if low < 3 else f"{text}, intervals at 95 %"
 
 
-def _group(findings: Findings, series: Sequence[Series], kind: str, title: str) -> SentenceGroup:
+def _group(sentences: Sequence[Sentence], series: Sequence[Series], kind: str, title: str) -> SentenceGroup:
     """Show one sentence for each pair of strategies, on the backend where most have run; fold the others."""
     found = {one.key: one for one in series}
     many = Counter(one.place for one in series)
-    of_kind = [sentence for sentence in findings.sentences if sentence.kind == kind]
+    of_kind = [sentence for sentence in sentences if sentence.kind == kind]
     shown: dict[tuple[str, str], Sentence] = {}
     for sentence in sorted(
         of_kind, key=lambda one: -many[found[one.other].place if one.other in found else ""]

@@ -8,9 +8,13 @@ from typing import Any
 import pytest
 import yaml
 from click.testing import Result
+from rich.console import Console
 
+import experiments.console
 import experiments.sweep
 from experiments.config import SweepConfig
+from experiments.console import show_prose
+from experiments.final_findings import table_lines
 from experiments.sweep import Outcome
 from results.store import Store
 from results.summary import find
@@ -36,6 +40,40 @@ def test_report_gives_one_document(batchyard: Callable[..., Result], tmp_path: P
         assert (shown["backend"], shown["setting"], shown["rate"]) == (cell.backend, cell.setting, cell.rate)
         assert shown["ttft_s_p50"] == cell.mean("ttft_s_p50")
         assert shown["verdicts"] == sorted({v.name for trial in cell.trials for v in trial.verdicts})
+
+
+def test_into_a_pipe_no_line_of_the_table_is_broken_or_cut(batchyard: Callable[..., Result], tmp_path: Path):
+    store: Store = made_sweep.make_sweep(tmp_path / "sweep", repeats=1, requests=60)
+    shown = batchyard("report", store.root).stdout.splitlines()
+    cells = find(store).cells
+    for cell, line in zip(cells, shown[3:], strict=False):
+        assert line.startswith(cell.backend)
+        assert f" {cell.setting} " in line
+        assert line.endswith(", ".join(sorted({v.name for trial in cell.trials for v in trial.verdicts})))
+    sentences = [line for line in shown if line.startswith("- ")]
+    assert len(sentences) == sum(one.kind == "policy" for one in find(store).sentences)
+    assert sum("gated, not lockstep" in line for line in shown) == 1
+
+
+def test_on_a_terminal_the_table_fits_and_cuts_no_word(tmp_path: Path):
+    cells = find(made_sweep.make_sweep(tmp_path, repeats=1, requests=60)).cells
+    lines = table_lines(cells, 80)
+    assert max(map(len, lines)) <= 80
+    assert not any("…" in line for line in lines)
+    words = {word for line in lines[2:] for word in line.split()}
+    assert {"overloaded", "too-short", "huggingface"} <= words
+
+
+def test_prose_is_broken_at_words_on_a_terminal_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    text = "- Continuous batching (8) reduced p50 E2E latency by 81 % at λ = 1.8 req/s. ¹"
+    for terminal, expected in ((True, 2), (False, 1)):
+        monkeypatch.setattr(experiments.console, "out", Console(force_terminal=terminal, width=50))
+        show_prose(text)
+        lines = capsys.readouterr().out.splitlines()
+        assert len(lines) == expected
+        assert " ".join(line.strip() for line in lines) == text
 
 
 def test_what_could_not_be_read_is_in_it(batchyard: Callable[..., Result], tmp_path: Path):

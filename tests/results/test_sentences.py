@@ -93,7 +93,10 @@ def test_latency_is_compared_where_neither_is_overloaded_and_throughput_at_the_t
     assert "] at λ = 1 req/s, by " in text
     assert "] at λ = 5 req/s and " in text
     assert "throughput" in text.partition("] at λ = 5 req/s and ")[2]
-    assert "at λ = 30 req/s (both overloaded) compared to naive batching (8) on the same backend" in text
+    assert (
+        "at λ = 30 req/s, where both were overloaded, compared to naive batching (8) on the same backend"
+        in text
+    )
     assert "(huggingface, tiny, cpu, 3 repeats, 95 % intervals)" in text
     assert "λ = 30 req/s" not in text.partition("throughput")[0]
 
@@ -110,14 +113,14 @@ def test_the_figures_are_those_of_the_changes(findings: Findings) -> None:
     assert found.high is not None
     low, middle, high = (100 * (value - 1) for value in (found.low, found.ratio, found.high))
     assert (
-        f"raised throughput by {middle:.0f} % [{low:.0f}, {high:.0f}] at λ = 30 req/s (naive overloaded)"
-        in (sentence.text)
+        f"raised throughput by {middle:.0f} % [{low:.0f}, {high:.0f}] at λ = 30 req/s, where naive "
+        "was overloaded, compared to" in sentence.text
     )
 
 
 def test_gated_batches_are_not_called_lockstep(findings: Findings) -> None:
     for one in findings.sentences:
-        assert ("gated, not lockstep" in one.text) == ("vllm" in one.other)
+        assert ("gated, not lockstep" in " ".join(one.notes)) == ("vllm" in one.other)
 
 
 def test_an_engine_sentence_keeps_the_knobs(findings: Findings) -> None:
@@ -146,14 +149,25 @@ def test_one_repeat_has_no_interval_and_short_trials_admit_it(tmp_path: Path, ma
     for one in found.sentences:
         assert "one repeat, no interval" in one.text
         assert "[" not in one.text
-    assert "; steady state could not be checked at λ = 1 req/s." in found.sentences[0].text
+    (note,) = (note for note in found.sentences[0].notes if "too short" in note)
+    assert note.startswith("At λ = 1 req/s trials were too short")
 
 
 def test_without_a_calm_rate_latency_is_not_compared(tmp_path: Path, made_sweep: ModuleType) -> None:
     found = find(made_sweep.make_sweep(tmp_path, repeats=1, rates=(60.0,), requests=200))
-    text = found.sentences[0].text
-    assert "p50 E2E latency" not in text
-    assert "at every rate one was overloaded or cut off, so latency is not compared" in text
+    assert "p50 E2E latency" not in found.sentences[0].text
+    assert found.sentences[0].notes[0] == (
+        "At every rate one of the two was overloaded or cut off, so latency is not compared."
+    )
+
+
+def test_a_sentence_has_no_two_parentheses_in_a_row_and_one_full_stop(findings: Findings) -> None:
+    """What qualifies it is in its notes."""
+    for one in findings.sentences:
+        assert ") (" not in one.text
+        assert ";" not in one.text or one.kind == "split"
+        assert one.text.endswith(").")
+        assert all(note.endswith(".") and note[0].isupper() for note in one.notes)
 
 
 def test_with_several_models_only_equals_are_compared(tmp_path: Path, made_sweep: ModuleType) -> None:
