@@ -24,6 +24,7 @@ from experiments.running_results import RunningResults
 from experiments.time_left import TimeLeft, about
 
 LIVE_EVERY_S = 1.0
+READ_S = 0.2  # of that for reading results: what runs beside is being measured
 PLAIN_EVERY_S = 30.0
 JOIN_S = 5.0
 
@@ -128,7 +129,7 @@ class SweepProgress:
             self._listen()
         if self._results is not None:
             with contextlib.suppress(Exception):  # it is read again, and told of, at the end
-                self._results.read_one()
+                self._results.read_within(READ_S)
         self._screen.show(partial(view, self._snapshot()))
 
     def _listen(self) -> None:

@@ -5,8 +5,9 @@ the end, because the same functions make them; only what needs all cells of a ra
 comparisons) is left to the end.
 """
 
+import time
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from experiments.cells import Cell
@@ -34,7 +35,7 @@ class Result:
 
 
 class RunningResults:
-    """Reads ended cells one at a time, so that whoever watches can do it between two looks."""
+    """Reads ended cells a few at a time, so that whoever watches can do it between two looks."""
 
     def __init__(self, store: Store, cells: Iterable[Cell], ended: Iterable[str] = ()) -> None:
         """`cells` is the whole sweep, `ended` the ids of those that are done already."""
@@ -49,6 +50,13 @@ class RunningResults:
     def ended(self, cell_id: str) -> None:
         """A cell is done; it is read when its turn comes."""
         self._unread.append(cell_id)
+
+    def read_within(self, budget_s: float, clock: Callable[[], float] = time.monotonic) -> int:
+        """Read ended cells until the time is up, but one at least; how many. After a resume there are many."""
+        began_s, count = clock(), 0
+        while (not count or clock() - began_s < budget_s) and self.read_one():
+            count += 1
+        return count
 
     def read_one(self) -> bool:
         """Read the ended cell that has waited longest; False if none waits. Errors are the store's."""

@@ -1,6 +1,7 @@
 """The results while a sweep runs: those of the table at the end, each cell read once and on its own."""
 
 import dataclasses
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 
@@ -79,6 +80,20 @@ def test_it_grows_cell_by_cell_and_knows_which_came_last(store: Store, planned: 
     newest = max(results.rows(), key=lambda one: one.read)
     assert (newest.setting, len(results.rows())) == (other.setting, 2)
     assert not results.read_one()
+
+
+def test_as_many_are_read_at_once_as_the_time_allows_and_one_at_least(
+    store: Store, planned: tuple[Cell, ...]
+) -> None:
+    results = RunningResults(store, planned, ended=store.done_cells())
+    ticks = (
+        itertools.count()
+    )  # a second a look at the clock: one when it begins, one before each but the first
+    assert results.read_within(5.0, clock=lambda: float(next(ticks))) == 5
+    assert results.read_within(0.0) == 1
+    assert results.read_within(1e9) == len(planned) - 6
+    assert results.read_within(1e9) == 0
+    assert sum(row.done for row in results.rows()) == len(planned)
 
 
 def test_a_cell_whose_rows_are_gone_is_passed_over(planned: tuple[Cell, ...], tmp_path: Path) -> None:
