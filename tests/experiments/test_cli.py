@@ -322,5 +322,6 @@ def test_a_warning_of_the_config_is_told_before_it_runs(
     result = batchyard("sweep", path, "--results", here)
     assert result.exit_code == 0, result.output
     assert any(
-        line.startswith(f"warning: {path}: strategies[0].max_batch_size: 4 is never") for line in result.stderr.splitlines()
+        line.startswith(f"warning: {path}: strategies[0].max_batch_size: 4 is never")
+        for line in result.stderr.splitlines()
     )
