@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from experiments.commands.arguments import AsJson, Folder, command
-from experiments.commands.listing import in_words, standing_document, when
+from experiments.commands.shown_standing import in_words, standing_document, when
 from experiments.console import emit, one_line_errors, show, table, tell
 
 if TYPE_CHECKING:

@@ -1,0 +1,40 @@
+"""How a sweep stands, for a person and for a script: what `ls` and `status` say alike."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from results.standing import Standing
+
+
+def standing_document(one: "Standing") -> dict[str, Any]:
+    """How a sweep stands as plain JSON values."""
+    held = one.driver
+    return {
+        "name": one.name,
+        "folder": str(one.folder),
+        "state": one.state,
+        "begun_at": one.begun_at,
+        "driver": held and {"pid": held.pid, "host": held.host, "since": held.since, "alive": held.alive},
+        "planned_cells": one.planned,
+        "done_cells": len(one.done),
+        "failed_cells": len(one.failed),
+        "failed_attempts": one.failed_attempts,
+        "last_row_at": one.last_row_at,
+        "page": None if one.page is None else str(one.page),
+        "problems": list(one.problems),
+    }
+
+
+def in_words(one: "Standing") -> str:
+    """Its state, with who drives it."""
+    held = one.driver
+    if one.state == "running" and held is not None:
+        return f"running (process {held.pid})"
+    if one.state == "elsewhere" and held is not None:
+        return f"process {held.pid} on {held.host}, which cannot be seen from here"
+    return f"{one.state}, simulated" if "simulated" in one.info else str(one.state)
+
+
+def when(stamp: str | None) -> str:
+    """A stamp (ISO 8601, UTC) as a person reads it."""
+    return "–" if stamp is None else stamp[:16].replace("T", " ")
