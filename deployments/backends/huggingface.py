@@ -51,17 +51,17 @@ class HuggingFace:
     @property
     def limits(self) -> Limits:
         """The bounds for prompts and outputs, known after `start`."""
-        return self._started().limits
+        return self._started().loaded.limits
 
     @property
     def setup(self) -> Mapping[str, Any]:
         """Provenance, known after `start`."""
-        return self._started().setup
+        return self._started().loaded.setup
 
     async def run(self, batch: Sequence[Work], done: Callable[[Output], None]) -> None:
         """Run one batch; its outputs are all delivered at its end, refused requests among them."""
         engine = self._started()
-        reasons = [invalid(work, engine.limits) for work in batch]
+        reasons = [invalid(work, engine.loaded.limits) for work in batch]
         valid = [work for work, reason in zip(batch, reasons, strict=True) if reason is None]
         cut = threading.Event()
         with self._runs.entered(cut.set):
@@ -80,7 +80,7 @@ class HuggingFace:
         if self._runs:
             return
         try:
-            await asyncio.get_running_loop().run_in_executor(self._worker, engine.synchronise)
+            await asyncio.get_running_loop().run_in_executor(self._worker, engine.loaded.synchronise)
         except RuntimeError as exc:
             raise EngineDead(f"the device does not answer: {one_line(exc)}") from exc
 
@@ -90,11 +90,11 @@ class HuggingFace:
 
     def reset_memory(self) -> None:
         """Start a new period for `memory`."""
-        self._started().reset_memory()
+        self._started().loaded.reset_memory()
 
     def memory(self) -> Memory:
         """Peak since `reset_memory`: "allocated" on a GPU, "resident" (the whole process) on a CPU."""
-        return self._started().memory()
+        return self._started().loaded.memory()
 
     async def close(self) -> None:
         """Cut what runs, give the model's memory back and end the thread, which cannot leave a load halfway."""
@@ -102,13 +102,14 @@ class HuggingFace:
         await self.abort()
         engine, self._engine = self._engine, None
         if engine is not None:
-            await asyncio.get_running_loop().run_in_executor(self._worker, engine.unload)
+            await asyncio.get_running_loop().run_in_executor(self._worker, engine.loaded.unload)
         self._worker.shutdown(wait=engine is not None, cancel_futures=True)
 
     def _load(self) -> "PaddedGeneration":
-        from deployments.backends.padded_generation import PaddedGeneration  # torch: seconds of import
+        from deployments.backends.loaded_model import LoadedModel  # torch: seconds of import
+        from deployments.backends.padded_generation import PaddedGeneration
 
-        return PaddedGeneration(self._spec, self._args.threads)
+        return PaddedGeneration(LoadedModel(self._spec, self._args.threads))
 
     def _started(self) -> "PaddedGeneration":
         if self._engine is None:

@@ -30,13 +30,16 @@ class Generated:
     ended_s: float
 
 
-class PaddedGeneration(LoadedModel):
-    """A loaded model that generates batch by batch."""
+class PaddedGeneration:
+    """Generates batch by batch with a model that it is given."""
+
+    def __init__(self, loaded: LoadedModel) -> None:
+        self.loaded = loaded
 
     def generate(self, prompts: Sequence[Sequence[int]], new_tokens: int, cut: threading.Event) -> Generated:
         """Up to `new_tokens` per row, fewer if `cut` is set. OutOfMemory; other errors pass through."""
         launched_s = time.monotonic()
-        stamps = _Stamps(cut, self.device)
+        stamps = _Stamps(cut, self.loaded.device)
         failure = ""
         try:
             ids = self._generate(prompts, new_tokens, stamps)
@@ -48,7 +51,7 @@ class PaddedGeneration(LoadedModel):
                 raise
             failure = one_line(exc)
         # Outside the handler, and not `from exc`: its traceback would keep the batch's tensors alive.
-        free_memory(self.device)
+        free_memory(self.loaded.device)
         raise OutOfMemory(failure)
 
     def _generate(
@@ -60,10 +63,11 @@ class PaddedGeneration(LoadedModel):
         for row, prompt in enumerate(prompts):
             ids[row, width - len(prompt) :] = torch.tensor(prompt)
             mask[row, width - len(prompt) :] = 1
+        device = self.loaded.device
         with torch.inference_mode():
-            generated = self.model.generate(
-                ids.to(self.device),
-                attention_mask=mask.to(self.device),
+            generated = self.loaded.model.generate(
+                ids.to(device),
+                attention_mask=mask.to(device),
                 max_new_tokens=new_tokens,
                 stopping_criteria=StoppingCriteriaList([stamps]),
             )

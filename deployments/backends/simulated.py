@@ -4,11 +4,10 @@ It lets the whole path run without a model. It is never a measurement: its set-u
 """
 
 import asyncio
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from deployments.backends.backend import EngineStep, Limits, Memory, Output, Work, invalid
+from deployments.backends.backend import EngineStep, Limits, Memory, Output, Work, invalid, refused
 from deployments.backends.engine_args import SimulatedArgs
 from deployments.backends.simulated_iteration import SimulatedIteration
 from deployments.backends.simulated_lockstep import SimulatedLockstep
@@ -53,15 +52,7 @@ class Simulated:
             if (reason := invalid(work, self.limits)) is None:
                 valid.append(work)
             else:
-                done(
-                    Output(
-                        request_id=work.request_id,
-                        status="failed",
-                        returned_s=time.monotonic(),
-                        error=reason,
-                        cause="invalid-request",
-                    )
-                )
+                done(refused(work, reason))
         if valid:
             await engine.run(valid, done)
 

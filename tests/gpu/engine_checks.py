@@ -112,7 +112,7 @@ class LoadedEngine:
         def ask_for_too_much(*_: object) -> None:
             torch.empty(TOO_MUCH_BYTES, dtype=torch.uint8, device=self._device)
 
-        hook = backend._engine.model.register_forward_pre_hook(ask_for_too_much)
+        hook = backend._engine.loaded.model.register_forward_pre_hook(ask_for_too_much)
         said = ""
         try:
             await self._run()

@@ -48,7 +48,7 @@ def before_pass(backend: HuggingFace, number: int, act: Callable[[], Any]) -> It
             act()
 
     assert backend._engine is not None
-    handle = backend._engine.model.register_forward_pre_hook(hook, with_kwargs=True)
+    handle = backend._engine.loaded.model.register_forward_pre_hook(hook, with_kwargs=True)
     try:
         yield
     finally:
