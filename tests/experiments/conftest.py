@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from experiments.rows import settings
 from experiments.sweep import cells_hash, sweep_root
 from results.records import Failure
 from results.store import Store
-from tests.results import made_sweep
+from tests.results import made_sweep as made_sweep_module
 
 VALUES: dict[str, Any] = {
     "name": "made",
@@ -74,6 +75,12 @@ def batchyard() -> Callable[..., Result]:
 
 
 @pytest.fixture(scope="session")
+def made_sweep() -> ModuleType:
+    """The module that makes sweeps: `made_sweep.make_sweep(root, repeats=3)`, `request_row`, `make_trial`, …"""
+    return made_sweep_module
+
+
+@pytest.fixture(scope="session")
 def begun_sweep() -> Callable[..., Path]:
     """`begun_sweep(config, results, done=2, failed=1)`: a sweep's folder as a driver leaves it that was stopped.
 
@@ -101,10 +108,10 @@ def begun_sweep() -> Callable[..., Path]:
         )
         for cell in planned[:done]:
             attempt = store.begin_attempt(cell.cell_id)
-            row = made_sweep.request_row(**_settings(cell), token_s=[0.5, 1.0])
+            row = made_sweep_module.request_row(**_settings(cell), token_s=[0.5, 1.0])
             attempt.write_requests([row])
             knobs = {"strategy": cell.strategy, "setting": cell.setting, **cell.knobs}
-            attempt.finish(made_sweep.make_trial([row], knobs=knobs, total_s=7.0))
+            attempt.finish(made_sweep_module.make_trial([row], knobs=knobs, total_s=7.0))
         for cell in planned[done : done + failed]:
             attempt = store.begin_attempt(cell.cell_id)
             attempt.fail(

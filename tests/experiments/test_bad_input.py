@@ -1,6 +1,5 @@
 """Bad input is refused with one line that says what is wrong, where and what would be right; nothing happens."""
 
-import importlib.util
 import json
 import os
 import re
@@ -40,17 +39,6 @@ CASES: dict[str, tuple[Situation, str]] = {
     **{name: (written(content), line) for name, (content, line) in FILES.items()},
     **SITUATIONS,
 }
-
-
-@pytest.fixture(scope="module")
-def made_sweep() -> ModuleType:
-    path = Path(__file__).parent.parent / "results" / "made_sweep.py"
-    spec = importlib.util.spec_from_file_location("made_sweep_for_bad_input", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """The command line as a person meets it: one-line errors, exit codes, and nothing written on a mistake."""
 
-import importlib.util
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -18,17 +17,6 @@ from experiments.config import SweepConfig, load
 from experiments.sweep import Outcome, sweep_root
 from results.lock import SweepLock
 from results.store import Store
-
-
-@pytest.fixture(scope="module")
-def made_sweep() -> ModuleType:
-    path = Path(__file__).parent.parent / "results" / "made_sweep.py"
-    spec = importlib.util.spec_from_file_location("made_sweep_for_cli", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture
