@@ -54,6 +54,14 @@ class Steps:
         inside = max(0.0, time_s - self.start_s[place]) / self.length_s[place]
         return int(self.first[place]) + min(int(inside + 1e-9), int(self.count[place]) - 1)
 
+    def ended_before(self, time_s: float) -> int:
+        """How many steps have ended before this time."""
+        place = int(np.searchsorted(self.end_s, time_s, "left"))
+        if place == len(self.first):
+            return int(self.first[-1] + self.count[-1]) if place else 0
+        inside = max(0.0, time_s - self.start_s[place]) / self.length_s[place]
+        return int(self.first[place]) + max(0, int(np.ceil(inside - 1e-9)) - 1)
+
     def end_of(self, step: Ints) -> Floats:
         """When these steps ended, in seconds."""
         place = np.searchsorted(self.first, step, "right") - 1

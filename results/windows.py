@@ -81,7 +81,7 @@ def steady_throughput(
         return None
     if batches is not None and in_steps(requests):
         steps = Steps.of_rows(batches)
-        edges = np.array([steps.ended_by(np.nextafter(start_s, -np.inf)), steps.ended_by(end_s)])
+        edges = np.array([steps.ended_before(start_s), steps.ended_by(end_s)])
         before, by_the_end = TokenRuns.of_rows(requests).tokens_before(edges)
         return float(by_the_end - before) / (end_s - start_s)
     stamps = pc.list_flatten(requests.column("token_s").combine_chunks())

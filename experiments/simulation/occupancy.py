@@ -4,7 +4,7 @@ One setting of each strategy, all of one batch size where there is one, the stat
 batch to its longest row where the sweep has that; the first repeat at every rate, and its first steps.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -31,15 +31,18 @@ def with_occupancy(findings: Findings) -> Findings:
     if "simulated" not in findings.sweep or not findings.trials:
         return findings
     try:
-        return replace(findings, occupancy=tuple(occupancy_of(findings.sweep)))
+        done = {one.trial.cell_id for one in findings.trials}
+        return replace(findings, occupancy=tuple(occupancy_of(findings.sweep, done)))
     except (ConfigError, StoreError, WorkloadError, KeyError, TypeError, ValueError):
         return findings  # a sweep of another version, or one whose trace is gone: a page is not lost for it
 
 
-def occupancy_of(sweep: Mapping[str, Any]) -> Iterator[Occupancy]:
-    """Of a sweep.json; the highest rate first. Errors as those of `Simulation.cells`."""
+def occupancy_of(sweep: Mapping[str, Any], done: Collection[str]) -> Iterator[Occupancy]:
+    """Of a sweep.json, among the cells that ran well; the highest rate first. Errors as of `Simulation.cells`."""
     simulation = Simulation.from_info(sweep, "sweep.json")
-    planned = [cell for cell in simulation.cells(sweep) if cell.repeat == 0]
+    planned = [cell for cell in simulation.cells(sweep) if cell.repeat == 0 and cell.cell_id in done]
+    if not planned:
+        return
     chosen = {(cell.backend, cell.setting) for cell in _chosen(planned)}
     for cell in sorted(planned, key=lambda cell: -cell.rate):
         if (cell.backend, cell.setting) in chosen:
