@@ -126,13 +126,13 @@ def _line(one: Series, points: Sequence[Change], shift: float) -> go.Scatter:
             "symbol": [curves.symbol(one, overloaded=change.censored) for change in points],
             "line": {"width": 2, "color": colour},
         },
-        error_y={
-            "array": [0 if c.high is None else c.high - c.ratio for c in points],
-            "arrayminus": [0 if c.low is None else c.ratio - c.low for c in points],
-            "color": colour,
-            "thickness": 1.5,
-            "width": 4,
-        },
+        error_y=curves.error_bars(
+            [None if c.high is None else c.high - c.ratio for c in points],
+            [None if c.low is None else c.ratio - c.low for c in points],
+            color=colour,
+            thickness=1.5,
+            width=4,
+        ),
         text=[_hover(change) for change in points],
         hovertemplate="%{text}<extra></extra>",
     )

@@ -137,12 +137,29 @@ def symbol(series: Series, *, overloaded: bool, undecided: bool = False) -> str:
 
 def rate_axis(rates: Sequence[float]) -> dict[str, object]:
     """Give the axis of arrival rates: their own values as ticks, logarithmic where they span much."""
-    wide = min(rates) > 0 and max(rates) / min(rates) > 6
-    pad = 1.25 if wide else 1
-    settings: dict[str, object] = {"tickvals": list(rates), "ticktext": [numbers.number(r) for r in rates]}
-    if wide:
-        settings |= {"type": "log", "autorange": False, "range": _log_range(rates, pad)}
+    low, high = min(rates), max(rates)
+    wide = low > 0 and high / low > 6
+    room = (
+        0.08 * (high - low) or 0.25 * high
+    )  # its own, or what stands beside a lone rate would fill the axis
+    settings: dict[str, object] = {
+        "tickvals": list(rates),
+        "ticktext": [numbers.number(r) for r in rates],
+        "type": "log" if wide else "linear",
+        "autorange": False,
+        "range": _log_range(rates, 1.25) if wide else [low - room, high + room],
+    }
     return theme.axis("arrival rate (req/s)", **settings)
+
+
+def error_bars(up: Sequence[float | None], down: Sequence[float | None], **look: object) -> dict[str, object]:
+    """Give the error bars of a line; None draws none (page.js), where 0 would draw a dash through the marker."""
+    return {
+        "array": list(up),
+        "arrayminus": list(down),
+        "visible": any(one is not None for one in up),
+        **look,
+    }
 
 
 def log_axis(title: str, values: Sequence[float], text: Callable[[float], str]) -> dict[str, object]:
@@ -204,8 +221,9 @@ def _against_throughput(series: Sequence[Series], metric: Metric, statistic: str
 def _line(one: Series, x: Sequence[float | None], name: str, *, bars: bool = True) -> go.Scatter:
     y = [cell.mean(name) for cell in one.cells]
     spans = [_values(cell, name) for cell in one.cells]
-    up = [max(s) - m if m is not None and len(s) >= 3 else 0 for s, m in zip(spans, y, strict=True)]
-    down = [m - min(s) if m is not None and len(s) >= 3 else 0 for s, m in zip(spans, y, strict=True)]
+    has = [bars and m is not None and len(s) >= 3 for s, m in zip(spans, y, strict=True)]
+    up = [max(s) - m if h and m is not None else None for h, s, m in zip(has, spans, y, strict=True)]
+    down = [m - min(s) if h and m is not None else None for h, s, m in zip(has, spans, y, strict=True)]
     colour = one.style.colour
     return go.Scatter(
         x=list(x),
@@ -223,14 +241,7 @@ def _line(one: Series, x: Sequence[float | None], name: str, *, bars: bool = Tru
             "opacity": [_FAINT if _is_thin(cell, name) else 1.0 for cell in one.cells],
             "line": {"width": 2, "color": colour},
         },
-        error_y={
-            "array": up,
-            "arrayminus": down,
-            "color": colour,
-            "thickness": 1.2,
-            "width": 3,
-            "visible": bars,
-        },
+        error_y=error_bars(up, down, color=colour, thickness=1.2, width=3),
         text=[hover(cell, one, name) for cell in one.cells],
         hovertemplate="%{text}<extra></extra>",
     )

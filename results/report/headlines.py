@@ -81,10 +81,12 @@ def no_throughput(findings: Findings) -> str | None:
     cells = [cell for one in compared.values() for cell in one.cells]
     pair = _decisive(pairs, max)
     if pair is not None and any(cell.overloaded for cell in cells):
-        return f"No difference in throughput shown between {_both(pair)} at {until} on {pair.base.place}"
-    if any(trial.has("too-short") for cell in cells for trial in cell.trials):
-        return f"No difference in throughput shown up to {until}: some trials are too short to judge"
-    return f"No difference in throughput shown: every strategy delivers what is offered, up to {until}"
+        return _no_difference(pair, THROUGHPUT)
+    if not any(trial.has("too-short") for cell in cells for trial in cell.trials):
+        return f"Throughput tells nobody apart: every strategy delivers what is offered, up to {until}"
+    if pair is not None and pair.change.low is None:
+        return _no_difference(pair, THROUGHPUT)
+    return f"No difference in throughput shown up to {until}: some trials are too short to judge"
 
 
 def latency(findings: Findings, name: str) -> str | None:
@@ -92,9 +94,18 @@ def latency(findings: Findings, name: str) -> str | None:
     pair = _decisive(_lowest(findings, name), min)
     if pair is None:
         return None
+    return _quicker(findings, name) or _no_difference(pair, name)
+
+
+def _no_difference(pair: _Pair, name: str) -> str:
+    """Say that no difference is shown; without an interval nothing can be, and the bare ratio is stated."""
     where = f"at {numbers.rate(pair.change.rate)} on {pair.base.place}"
-    none = f"No difference in {glossary.label(name)} shown between {_both(pair)} {where}"
-    return _quicker(findings, name) or none
+    if pair.change.low is None:
+        return (
+            f"{capital(glossary.label(name))} of {pair.other.setting} is {numbers.ratio(pair.change.ratio)} "
+            f"that of {pair.base.setting} {where} ({unsure(pair.change)})"
+        )
+    return f"No difference in {glossary.label(name)} shown between {_both(pair)} {where}"
 
 
 def _quicker(findings: Findings, name: str) -> str | None:
@@ -108,7 +119,7 @@ def _quicker(findings: Findings, name: str) -> str | None:
     quicker = _QUICKER.get(metric.key, f"lower in {metric.name}")
     ratio, notes = numbers.ratio(gain.ratio), [statistic]
     if gain.low is None:
-        notes.append(f"{numbers.count(gain.pairs, 'repeat')}, no interval")
+        notes.append(unsure(gain))
     else:
         ratio = times(gain)
     return (
@@ -192,9 +203,14 @@ def flipped(change: Change) -> Change:
 def times(change: Change) -> str:
     """Give ratio and interval, 2.13× [2.10, 2.15], or why there is no interval."""
     if change.low is None or change.high is None:
-        return f"{numbers.ratio(change.ratio)} ({numbers.count(change.pairs, 'repeat')}, no interval)"
+        return f"{numbers.ratio(change.ratio)} ({unsure(change)})"
     ratio, low, high = numbers.alike(change.ratio, change.low, change.high)
     return f"{ratio}× [{low}, {high}]"
+
+
+def unsure(change: Change) -> str:
+    """Say why there is no interval."""
+    return f"{numbers.count(change.pairs, 'repeat')}, no interval"
 
 
 def spread(series: Sequence[Series], metric: glossary.Metric, statistic: str, rate: float) -> str | None:

@@ -38,6 +38,10 @@
         for (const trace of spec.data) {
           const off = hidden.has(trace.meta?.series) || (trace.meta?.theory && hidden.has("theory"));
           trace.visible = !off;
+          for (const bars of [trace.error_x, trace.error_y].filter(Boolean)) {
+            bars.array = bars.array.map((length) => length ?? NaN); // Plotly draws null as 0: a dash
+            bars.arrayminus = bars.arrayminus.map((length) => length ?? NaN);
+          }
         }
         if (printing) spec.layout.width = PRINT_WIDTH_PX;
         return Plotly.react(element, spec.data, spec.layout, {

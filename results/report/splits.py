@@ -7,7 +7,7 @@ from html import escape
 import plotly.graph_objects as go
 
 from results.findings import Change, Findings, Split
-from results.report import changes, glossary, numbers, theme
+from results.report import changes, curves, glossary, headlines, numbers, theme
 from results.report.panel import SEPARATOR, Absent, Chart, Choice, Control, Panel, Table, View
 from results.report.series import side_name
 
@@ -64,6 +64,8 @@ def _view(splits: Sequence[Split], metric: str) -> View:
         f"At {numbers.rate(last.rate)}, {numbers.ratio(last.total.ratio)} the {label} = "
         f"{numbers.ratio(last.policy.ratio)} from policy · {numbers.ratio(last.engine.ratio)} from the engine"
     )
+    if last.total.low is None:
+        heading += f" ({headlines.unsure(last.total)})"
     if not judged:
         heading += ", with a side overloaded or cut off"
     note = ""
@@ -144,11 +146,11 @@ def _total(names: Sequence[str], totals: Sequence[Change]) -> go.Scatter:
             "size": 11,
             "line": {"color": theme.PAPER, "width": 1.5},
         },
-        error_x={
-            "array": [math.log2(c.high) - x if c.high else 0 for c, x in zip(totals, logs, strict=True)],
-            "arrayminus": [x - math.log2(c.low) if c.low else 0 for c, x in zip(totals, logs, strict=True)],
-            "color": theme.INK,
-        },
+        error_x=curves.error_bars(
+            [math.log2(c.high) - x if c.high else None for c, x in zip(totals, logs, strict=True)],
+            [x - math.log2(c.low) if c.low else None for c, x in zip(totals, logs, strict=True)],
+            color=theme.INK,
+        ),
         hovertext=[_hover("total", change) for change in totals],
         hovertemplate="%{hovertext}<extra></extra>",
     )

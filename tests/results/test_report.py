@@ -137,7 +137,34 @@ def test_one_repeat_is_said_to_have_no_intervals(made_sweep: ModuleType, tmp_pat
     assert "[nan" not in page
     view = panel(changes.panel(find(store))).first
     assert "no interval" in view.heading
-    assert all(not any(trace.error_y.array) for trace in view.charts[0].figure.data)
+    for panel_of in (changes.panel, curves.latency, curves.throughput):
+        for trace in panel(panel_of(find(store))).first.charts[0].figure.data:
+            assert not trace.error_y.visible
+    for text in stated(find(store)):
+        assert "No difference" not in text
+
+
+def stated(found: Findings) -> list[str]:
+    """All headings that the page can show."""
+    views = [view for make in PANELS for view in panel(make(found)).views.values()]
+    return [answer(found).headline, *(view.heading for view in views)]
+
+
+def test_an_axis_of_rates_is_as_wide_as_the_rates_whatever_stands_at_them() -> None:
+    """What is drawn beside a lone rate, to tell neighbours apart, would else fill the axis."""
+    for rates in ([4.0], [4.0, 6.0], [1.0, 4.0, 20.0]):
+        axis = curves.rate_axis(rates)
+        low, high = axis["range"]
+        if axis["type"] == "log":
+            low, high = 10**low, 10**high
+        assert low < rates[0] / 1.03
+        assert high > rates[-1] * 1.03
+        assert high - low > 0.2 * rates[-1]
+
+
+def test_a_point_without_an_interval_has_no_bar_and_its_neighbour_keeps_its_own() -> None:
+    bars = curves.error_bars([None, 2.0], [None, 1.0], color="red")
+    assert bars == {"array": [None, 2.0], "arrayminus": [None, 1.0], "visible": True, "color": "red"}
 
 
 def test_trials_too_short_to_judge_are_drawn_with_a_dot_and_listed(
@@ -474,9 +501,13 @@ def test_where_nothing_differs_the_headline_says_so(findings: Findings) -> None:
             if cell.rate == 1
         ),
     )
-    title = "No difference in throughput shown: every strategy delivers what is offered, up to 1 req/s"
+    title = "Throughput tells nobody apart: every strategy delivers what is offered, up to 1 req/s"
     assert headline(only, calm, near) == title
     assert headlines.latency(replace(only, changes=(calm, near)), "ttft_s_p50") == (
+        "P50 TTFT of continuous · 8 is 0.97× that of naive · 8 at 1 req/s on vllm (1 repeat, no interval)"
+    )
+    sure = replace(near, low=0.9, high=1.04)
+    assert headlines.latency(replace(only, changes=(calm, sure)), "ttft_s_p50") == (
         "No difference in p50 TTFT shown between continuous · 8 and naive · 8 at 1 req/s on vllm"
     )
 
@@ -485,6 +516,10 @@ def test_an_interval_that_contains_no_change_is_not_ranked(findings: Findings) -
     unclear = change(NAIVE, CONTINUOUS, 1.3, 0.9, 1.9)
     title = "No difference in throughput shown between continuous · 8 and naive · 8 at 30 req/s on vllm"
     assert headline(findings, unclear) == title
+    one = replace(unclear, ratio=1.02, low=None, high=None, pairs=1)
+    assert headline(findings, one) == (
+        "Throughput of continuous · 8 is 1.02× that of naive · 8 at 30 req/s on vllm (1 repeat, no interval)"
+    )
 
 
 def test_a_flipped_change_is_its_own_inverse() -> None:

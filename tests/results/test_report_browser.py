@@ -22,6 +22,7 @@ from selenium.webdriver.support.ui import Select, WebDriverWait
 from tests.chromium import DEADLINE_S, OVERLAPS, chromium, overflow_px, show, until
 
 pytestmark = pytest.mark.browser
+COMPARED = "throughput_tokens_per_s"
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +69,35 @@ def test_every_figure_is_drawn_with_its_marks(browser: Any, page: Path) -> None:
         assert marks > 0, name
         assert width_px > 300, name
         assert summary > 40, name
+
+
+def test_only_a_point_with_an_interval_has_a_bar(
+    browser: Any, page: Path, findings: Findings, made_store: Store, tmp_path: Path
+) -> None:
+    """A bar of no length is a dash that makes a hollow marker look like one with a dot."""
+    bars = (
+        "return [...document.querySelectorAll('#curves [data-chart], #changes [data-chart]')]"
+        ".map(e => e.querySelectorAll('path.yerror').length)"
+    )
+    show(browser, page)
+    assert all(count > 0 for count in browser.execute_script(bars))
+    bare = replace(
+        findings,
+        changes=tuple(
+            replace(one, low=None, high=None) if one.rate < 30 else one for one in findings.changes
+        ),
+        cells=tuple(replace(one, trials=one.trials[:1]) if one.rate < 30 else one for one in findings.cells),
+    )
+    write_page(bare, made_store, tmp_path / "bare.html")
+    show(browser, tmp_path / "bare.html")
+    settings = len(series_of(findings))
+    throughput, _, *compared = browser.execute_script(bars)
+    assert throughput == settings
+    against_naive = sum(
+        "vllm / naive · 8" in (one.base, one.other) and (one.metric, one.rate) == (COMPARED, 30.0)
+        for one in findings.changes
+    )
+    assert compared[0] == against_naive
 
 
 def test_the_controls_change_the_figure_to_the_numbers_found(
