@@ -1,10 +1,13 @@
 """The command line: what the commands are, and where it begins. Each is a file in experiments/commands/."""
 
+from typing import Annotated
+
 import typer
 
 from deployments.local_ray import prepare
 from experiments.commands import explain, export, listing, report, schema, simulate, status, sweep
 from experiments.commands.usage import OneLineUsage
+from experiments.console import show
 
 app = typer.Typer(cls=OneLineUsage, no_args_is_help=True, add_completion=True, pretty_exceptions_enable=False)
 
@@ -19,12 +22,25 @@ app.command(epilog=export.EXAMPLES)(export.export)
 app.command(epilog=schema.EXAMPLES)(schema.schema)
 
 
+def _version(wanted: bool) -> None:
+    """Of a checkout with its commit, since its version stays the same for long."""
+    if wanted:
+        from experiments.provenance import version
+
+        show(version())
+        raise typer.Exit
+
+
 @app.callback(
     epilog="Examples:  batchyard sweep experiments/configs/local.yaml  ·  batchyard ls  ·  "
     "batchyard COMMAND --help. Exit codes: 0 done, 1 some cells failed, 2 bad input (nothing was started), "
     "130 interrupted (the same command goes on)."
 )
-def batchyard() -> None:
+def batchyard(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
     """Measure what the batching strategy of an LLM server does to throughput, latency and memory."""
 
 

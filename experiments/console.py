@@ -1,17 +1,18 @@
 """How the command speaks: results on standard output, what goes on beside them on standard error, errors in one line.
 
 Exit codes: 0 done, 1 some cells failed or the disk is full, 2 bad input (nothing was started), 130
-interrupted (resumable).
+interrupted (resumable), 141 who read standard output has closed it.
 """
 
 import errno
 import json
+import os
 import sys
 import textwrap
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 from rich.console import Console
 
@@ -21,8 +22,17 @@ from experiments.text_table import Column, lines
 from results.errors import FULL, DiskFull, StoreError, one_line, said
 from workloads.errors import WorkloadError
 
-out = Console()
-_errors = Console(stderr=True)
+READER_GONE = 141  # as a shell says of a program that SIGPIPE ended
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Who reads has enough, as `head` has."""
+        _end_quietly()
+
+
+out = _Console()
+_errors = _Console(stderr=True)
 
 NO_PLACE = frozenset(  # what keeps a file from being read or written, and a person can mend
     {
@@ -60,12 +70,21 @@ def emit(document: Any) -> None:
     print(json.dumps(document, indent=2, allow_nan=False))
 
 
+def _end_quietly() -> NoReturn:
+    """Also what is still buffered goes nowhere, so that nothing complains at the end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(READER_GONE)
+
+
 @contextmanager
 def one_line_errors() -> Iterator[None]:
     """Turn what a person can mend into lines that begin with "error:", and exit."""
     warnings.simplefilter("ignore")  # foreign deprecations are not for the user
     try:
         yield
+        sys.stdout.flush()  # here, and not where Python ends and could only complain
+    except BrokenPipeError:
+        _end_quietly()
     except (ConfigError, StoreError, WorkloadError, BackendError) as error:
         for line in str(error).splitlines():
             tell(f"error: {line}")

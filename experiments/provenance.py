@@ -31,6 +31,15 @@ def provenance() -> dict[str, Any]:
     }
 
 
+def version() -> str:
+    """The version of batchyard in one line, with the commit where it runs from a checkout."""
+    root = Path(__file__).resolve().parent.parent
+    said = f"batchyard {_version('batchyard')}"
+    if not (root / ".git").exists() or (commit := _git(root, "rev-parse", "--short=12", "HEAD")) is None:
+        return said
+    return f"{said} (commit {commit}{', changed' if _git(root, 'status', '--porcelain') else ''})"
+
+
 def _gpus() -> dict[str, dict[str, Any]]:
     """Empty too where none may be used: what needs one has been refused before."""
     try:

@@ -109,7 +109,31 @@ def test_a_reader_that_has_enough_ends_it_quietly(sweep: Path):
         assert process.stdout is not None
         process.stdout.close()
         _, said = process.communicate()
-    assert said == b""
+    assert (said, process.returncode) == (b"", 141)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("status", "{sweep}"),
+        ("status", "{sweep}", "--json"),
+        ("report", "{sweep}"),
+        ("ls", "--results", "{results}"),
+        ("schema",),
+        ("schema", "--keys"),
+        ("explain", "experiments/configs/full.yaml", "--hardware", "h200"),
+    ],
+    ids=" ".join,
+)
+def test_so_does_every_command_that_prints(sweep: Path, command: tuple[str, ...]):
+    words = [word.format(sweep=sweep, results=sweep.parent) for word in command]
+    run = [sys.executable, "-c", "from experiments.cli import main; main()", *words]
+    with subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        _, said = process.communicate()
+    assert process.returncode == 141
+    assert [line for line in said.splitlines() if not line.startswith(b"warning: ")] == []
 
 
 def test_what_was_set_aside_is_told(batchyard: Callable[..., Result], tmp_path: Path):
