@@ -33,9 +33,17 @@ class BlockingCall(Generic[T]):
         outcome = asyncio.wrap_future(self._future)
         try:
             return await outcome
+        except asyncio.CancelledError:
+            if not self._future.cancel() and self._future.exception() is None:
+                self._give_back(self._future.result())  # it came while nobody waited any more
+            raise
         finally:
             if not outcome.cancelled():
                 thread.join()  # it has set the outcome and is about to end
+
+    def _give_back(self, result: T) -> None:
+        if self._discard is not None:
+            threading.Thread(target=self._discard, args=(result,), daemon=True).start()
 
     def _run(self) -> None:
         try:
