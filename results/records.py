@@ -33,7 +33,11 @@ def always(name: str, kind: pa.DataType, description: str, *, unit: Unit | None 
     return column(name, kind, description, unit=unit, nullable=False)
 
 
-SWEEP = always("sweep", pa.string(), "Name of the sweep's folder, with those above it where two that are read have one name.")
+SWEEP = always(
+    "sweep",
+    pa.string(),
+    "Name of the sweep's folder, with those above it where two that are read have one name.",
+)
 
 SETTINGS: list[pa.Field] = [
     always("cell_id", pa.string(), "The cell: a hash of everything that was resolved for it."),

@@ -39,7 +39,11 @@ _FACTS: list[pa.Field] = [
     always("measured_s", pa.float64(), "First planned arrival to last completion.", unit="s"),
     always("total_s", pa.float64(), "The whole trial, without loading.", unit="s"),
     always("setup", pa.string(), "Provenance as JSON: versions, machine, dtype, threads, commit."),
-    always("counters", pa.string(), "What an engine in virtual time counted, as JSON: preemptions, …"),
+    always(
+        "counters",
+        pa.string(),
+        "What an engine in virtual time counted, as JSON: preemptions, recomputed tokens and the like.",
+    ),
 ]
 
 _OF_TRIAL: list[pa.Field] = [
@@ -86,7 +90,9 @@ def _row(summary: TrialSummary) -> dict[str, Any]:
     return {
         **facts,
         **{name: trial.knobs.get(name) for name in ("max_batch_size", "max_wait_ms", "timer")},
-        **{name: json.dumps(facts[name], sort_keys=True) for name in ("knobs", "engine", "setup", "counters")},
+        **{
+            name: json.dumps(facts[name], sort_keys=True) for name in ("knobs", "engine", "setup", "counters")
+        },
         **{f"clock_{name}": value for name, value in trial.clock.model_dump().items()},
         "verdicts": [verdict.name for verdict in summary.verdicts],
         **summary.metrics,
