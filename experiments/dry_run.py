@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from deployments.errors import ModelError
 from deployments.models import locate
 from experiments.cells import Cell
 from experiments.config import SweepConfig
@@ -16,7 +17,7 @@ from results.store import Store
 
 
 def dry_run(config: SweepConfig, results: Path, *, fresh: bool, as_json: bool) -> None:
-    """Say what the sweep would do. ConfigError, ModelError or StoreError where it would be refused."""
+    """Say what the sweep would do. ConfigError or StoreError where it would be refused."""
     _check_model_folder(config)
     root = sweep_root(config, results)
     store = Store(root)
@@ -41,7 +42,10 @@ def _check_model_folder(config: SweepConfig) -> None:
     models = {setting.model for setting in config.settings if setting.model is not None}
     for model in models:
         if model.name.startswith((".", "/", "~")) or Path(model.name).is_dir():
-            locate(model)
+            try:
+                locate(model)
+            except ModelError as error:
+                raise config.error(("model",), str(error)) from error
 
 
 def _show(config: SweepConfig, plan: Plan, root: str) -> None:

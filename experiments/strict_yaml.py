@@ -81,14 +81,18 @@ for _tag, _form in NUMBERS.items():
 
 
 def _marked(exc: yaml.MarkedYAMLError) -> str:
-    line = exc.problem_mark.line + 1 if exc.problem_mark else None
+    mark = exc.problem_mark
+    if exc.context == "while scanning a simple key":  # what follows is where the parser noticed
+        mark = exc.context_mark
+    line = mark.line + 1 if mark else None
     text = f"{exc.problem}"
     if exc.context and exc.context.startswith("expected"):
         text = f"{exc.context}, {text}"
     elif exc.context_mark and exc.context_mark.line + 1 != line:
         text = f"{text} ({exc.context} that begins on line {exc.context_mark.line + 1})"
     if "'\\t'" in text:
-        text = f"{text}; indent with spaces, not with tabs"
+        before = mark.buffer[mark.pointer - mark.column : mark.pointer] if mark and mark.buffer else ""
+        text = f"{text}; {'write a space' if before.strip() else 'indent with spaces'}, not a tab"
     return f"{f':{line}' if line else ''}: not valid YAML: {text}"
 
 

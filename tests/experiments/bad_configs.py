@@ -142,7 +142,9 @@ CONFIGS: dict[str, tuple[Change, str]] = {
     "chat file that is not there": (("source: random", "source: sharegpt, path: chats.json"), "4: workload.prompts.path: must be a chat file that can be read, got 'chats.json'"),
     "chat file for other prompts": (("source: random", "source: random, path: chats.json"), "4: workload.prompts.path: must be left out for source random, got 'chats.json'"),
     # YAML
-    "tab": (("  arrivals", "\tarrivals"), "3: not valid YAML: found character '\\t' that cannot start any token; indent with spaces, not with tabs"),
+    "tab": (("  arrivals", "\tarrivals"), "3: not valid YAML: found character '\\t' that cannot start any token; indent with spaces, not a tab"),
+    "tab behind a key": (("seed: 0", "seed:\t0"), "14: not valid YAML: found character '\\t' that cannot start any token; write a space, not a tab"),
+    "key without a colon": (("seed: 0", "seed\nmodel: x"), "14: not valid YAML: could not find expected ':'"),
     "bracket left open": (("[1, 4]", "[1, 4"), "7: not valid YAML: expected ',' or ']', but got ':' (while parsing a flow sequence that begins on line 6)"),
     "alias of nothing": (("[1, 4]", "*rates"), "6: not valid YAML: found undefined alias 'rates'"),
     "alias of itself": (("[1, 4]", "&a [*a]"), "6: an alias may not contain itself"),

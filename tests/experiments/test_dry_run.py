@@ -1,6 +1,7 @@
 """`batchyard sweep --dry-run`: everything is said, nothing is started or written."""
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,7 +12,8 @@ import pytest
 import yaml
 from click.testing import Result
 
-from experiments.config import SweepConfig, parse
+from experiments.config import SweepConfig, load, parse
+from experiments.plan import make_plan
 from results.lock import SweepLock
 
 ROOT = Path(__file__).parents[2]
@@ -105,7 +107,14 @@ def test_a_model_folder_that_is_not_there(
     result = dry(config_values(model=str(tmp_path / "none")))
     assert result.exit_code == 2
     assert result.stdout == ""
-    assert "none does not exist" in result.stderr
+    assert re.match(r"error: \S+:\d+: model: model folder \S+none does not exist", result.stderr)
+
+
+@pytest.mark.parametrize("name", ["full", "smoke"])
+def test_the_engine_loads_that_a_config_says_are_those_of_its_plan(name: str):
+    config = ROOT / "experiments" / "configs" / f"{name}.yaml"
+    (said,) = re.findall(r"(\d+)(?: model)? loads", config.read_text())
+    assert sum(make_plan(load(config), None, []).loads.values()) == int(said)
 
 
 @pytest.mark.parametrize("config", ["local", "smoke", "full"])
