@@ -17,6 +17,7 @@ from experiments.config import SweepConfig, load
 from experiments.sweep import Outcome, sweep_root
 from results.lock import SweepLock
 from results.store import Store
+from results.summary import find
 
 
 @pytest.fixture
@@ -217,6 +218,13 @@ def resumable(folder: Path, config: Path) -> Path:
     return root
 
 
+def ended(root: Path, *, planned: int, done: int, ran: int) -> Outcome:
+    """How a driver says that it has ended, of a sweep without rows."""
+    findings = find(Store(root))
+    counts = {"planned": planned, "done": done, "ran": ran}
+    return Outcome(root=str(root), page="page.html", findings=findings, problems=(), **counts)
+
+
 def test_resume_runs_the_config_that_is_in_the_folder(
     here: Path, config_file: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ):
@@ -227,7 +235,7 @@ def test_resume_runs_the_config_that_is_in_the_folder(
     def run(config: Any, where: str, say: Any, *, fresh: bool) -> Outcome:
         assert not fresh
         ran.append((config.config_hash, where))
-        return Outcome(root=where, page="page.html", planned=4, done=4, ran=4)
+        return ended(root, planned=4, done=4, ran=4)
 
     monkeypatch.setattr(experiments.sweep, "run_sweep", run)
     result = batchyard("resume", root)
@@ -258,9 +266,8 @@ def test_the_exit_code_says_whether_the_sweep_is_complete(
     told: str,
 ):
     path = config_file()
-    resumable(here, path)
-    ended = Outcome(root="", page="page.html", planned=4, **outcome)
-    monkeypatch.setattr(experiments.sweep, "run_sweep", lambda *_, **__: ended)
+    said = ended(resumable(here, path), planned=4, **outcome)
+    monkeypatch.setattr(experiments.sweep, "run_sweep", lambda *_, **__: said)
     result = batchyard("sweep", path, "--results", here)
     assert result.exit_code == code, result.output
     assert told.format(config=path, here=here) in result.stdout
@@ -304,9 +311,8 @@ def test_a_warning_of_the_config_is_told_before_it_runs(
     here: Path, config_file: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ):
     path = config_file(arrival_rate=[0.1], duration_s=20)
-    resumable(here, path)
-    ended = Outcome(root="", page="page.html", planned=1, done=1, ran=1)
-    monkeypatch.setattr(experiments.sweep, "run_sweep", lambda *_, **__: ended)
+    said = ended(resumable(here, path), planned=1, done=1, ran=1)
+    monkeypatch.setattr(experiments.sweep, "run_sweep", lambda *_, **__: said)
     result = batchyard("sweep", path, "--results", here)
     assert result.exit_code == 0, result.output
     assert any(
