@@ -14,9 +14,9 @@ PACKAGES = ("ray", "torch", "transformers", "numpy", "pyarrow")  # vLLM's versio
 
 
 def provenance() -> dict[str, Any]:
-    """Host, processor, cores, memory, GPUs, versions, git commit and whether the tree was dirty."""
+    """Host, processor, cores, memory, GPUs, versions, git commit and whether a file of it was changed."""
     root = Path(__file__).resolve().parent.parent
-    commit, changes = _git(root, "rev-parse", "HEAD"), _git(root, "status", "--porcelain")
+    commit, changes = _git(root, "rev-parse", "HEAD"), _changes(root)
     return {
         "host": platform.node(),
         "platform": platform.platform(),
@@ -31,13 +31,18 @@ def provenance() -> dict[str, Any]:
     }
 
 
+def _changes(root: Path) -> str | None:
+    """Files of the commit that were changed: what lies beside them, such as a config of one's own, changes nothing."""
+    return _git(root, "status", "--porcelain", "--untracked-files=no")
+
+
 def version() -> str:
     """The version of batchyard in one line, with the commit where it runs from a checkout."""
     root = Path(__file__).resolve().parent.parent
     said = f"batchyard {_version('batchyard')}"
     if not (root / ".git").exists() or (commit := _git(root, "rev-parse", "--short=12", "HEAD")) is None:
         return said
-    return f"{said} (commit {commit}{', changed' if _git(root, 'status', '--porcelain') else ''})"
+    return f"{said} (commit {commit}{', changed' if _changes(root) else ''})"
 
 
 def _gpus() -> dict[str, dict[str, Any]]:
