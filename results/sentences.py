@@ -12,7 +12,7 @@ from itertools import combinations
 
 from results.comparisons import joinable_backends, labels
 from results.findings import CellSummary, Change, Sentence, Split, VerdictName
-from results.wording import effects, number, rates, repeats, times
+from results.wording import effects, number, place, rates, repeats, times
 
 LATENCY, THROUGHPUT = "e2e_s_p50", "throughput_tokens_per_s"
 
@@ -53,7 +53,7 @@ def _comparisons(curves: Mapping[str, Curve], changes: Changes, joinable: set[st
         if not found or (one.strategy == two.strategy and one.backend == two.backend):
             continue
         claim = _claim(curves[base], curves[other], base, other, changes)
-        where = f"{two.model}, {two.device}, {repeats(found)}"
+        where = f"{place(two)}{repeats(found)}"
         gated = {one.strategy, two.strategy} - {"continuous"} if two.backend in joinable else ()
         notes = (*([_gated_note(two.backend)] if gated else ()), *_caveats(curves[base], curves[other]))
         if one.backend == two.backend:
@@ -121,7 +121,7 @@ def _splits(curves: Mapping[str, Curve], splits: Sequence[Split]) -> Iterator[Se
         said = "; ".join(_factors(split, words) for split, words in chosen)
         text = (
             f"From {_batching(one)} on {one.backend} to {_batching(two)} on {two.backend}: {said} "
-            f"({two.model}, {two.device}, {repeats(split.total for split, _ in chosen)})."
+            f"({place(two)}{repeats(split.total for split, _ in chosen)})."
         )
         notes = (_gated_note(two.backend), "What leaving a batch early gives counts as engine.")
         yield Sentence(kind="split", base=base, other=other, text=text, notes=notes)

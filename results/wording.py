@@ -2,8 +2,15 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from results.findings import Change
+from results.findings import CellSummary, Change
 from results.statistics import FEWEST_PAIRS
+
+NO_MODEL = "none"  # the model and device of a backend that has none
+
+
+def place(cell: CellSummary) -> str:
+    """Say "tiny, cpu, ", with nothing of what a simulated backend has not."""
+    return "".join(f"{name}, " for name in (cell.model, cell.device) if name != NO_MODEL)
 
 
 def effects(at: Mapping[float, Change | None], what: str) -> list[str]:

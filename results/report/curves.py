@@ -139,9 +139,8 @@ def rate_axis(rates: Sequence[float]) -> dict[str, object]:
     """Give the axis of arrival rates: their own values as ticks, logarithmic where they span much."""
     low, high = min(rates), max(rates)
     wide = low > 0 and high / low > 6
-    room = (
-        0.08 * (high - low) or 0.25 * high
-    )  # its own, or what stands beside a lone rate would fill the axis
+    # or what is drawn beside a lone rate, to tell neighbours apart, would fill the axis
+    room = max(0.08 * (high - low), 0.12 * high)
     settings: dict[str, object] = {
         "tickvals": list(rates),
         "ticktext": [numbers.number(r) for r in rates],

@@ -1,7 +1,7 @@
 """The set-up: what ran where, in which versions, from which config, and the commands that do it again."""
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,15 +9,19 @@ import yaml
 
 from results.findings import Findings
 from results.records import Trial
+from results.report import numbers
 from results.report.series import backend_name
+from results.wording import NO_MODEL
 
 _CONFIG = "config"
+COMMAND = ".venv/bin/batchyard"  # in a checkout, where `make` puts it
+_INTERNAL = ("warm_lane",)  # of use to the sweep alone
 _TITLES: dict[str, str] = {
     "provenance": "Machine, versions and commit",
     "simulated": "Simulated: what the backends were taken to be",
     "resolved": "Resolved from the config",
     "measured": "Measured to resolve the config",
-    "workload_hashes": "Workloads, by rate/repeat",
+    "workload_hashes": "Workloads, by rate and repeat",
 }
 
 Facts = tuple[tuple[str, str], ...]
@@ -48,9 +52,12 @@ def setup(findings: Findings) -> Setup:
     sweep = findings.sweep
     nested = {key: value for key, value in sweep.items() if isinstance(value, Mapping) and key != _CONFIG}
     plain = {key: value for key, value in sweep.items() if key not in (*nested, _CONFIG)}
-    groups = [FactGroup(title="What ran", facts=(*_of_trials(trials), *_flat(plain)))]
+    if (hashes := nested.get("workload_hashes")) is not None:
+        nested["workload_hashes"] = {_of_repeat(key): value for key, value in hashes.items()}
+    of_machine = nested.get("provenance", {})
+    groups = [FactGroup(title="What ran", facts=(*_of_trials(trials, of_machine), *_flat(plain)))]
     groups += [
-        FactGroup(title=_TITLES.get(key, _words(key)), facts=_flat(nested[key]))
+        FactGroup(title=_TITLES.get(key, _words(key)), facts=_flat(nested[key], without=_INTERNAL))
         for key in sorted(nested, key=lambda key: list(_TITLES).index(key) if key in _TITLES else 99)
     ]
     return Setup(
@@ -62,22 +69,27 @@ def setup(findings: Findings) -> Setup:
     )
 
 
-def _heading(trials: Iterable[Trial]) -> str:
-    models = dict.fromkeys(trial.model for trial in trials)
-    devices = dict.fromkeys(trial.device for trial in trials)
-    return f"{', '.join(models)} on {', '.join(devices)}" if models else "Nothing has run yet"
+def _heading(trials: Sequence[Trial]) -> str:
+    """Say which models ran on which devices; a simulated backend has neither."""
+    sides = [dict.fromkeys(trial.model for trial in trials), dict.fromkeys(trial.device for trial in trials)]
+    if not any(sides):
+        return "Nothing has run yet"
+    named = [", ".join(name for name in side if name != NO_MODEL) for side in sides]
+    return " on ".join(name for name in named if name) or "No model and no device"
 
 
-def _of_trials(trials: Iterable[Trial]) -> Facts:
-    """Give what the trials say; a value that is not the same on all backends names those it holds for."""
+def _of_trials(trials: Sequence[Trial], of_machine: Mapping[str, Any]) -> Facts:
+    """Give what the trials say and the machine's facts do not.
+
+    A value that is not the same on all backends names those that it holds for.
+    """
     found: dict[str, dict[str, list[str]]] = {}  # name → value → backends
     backends: list[str] = []
     for trial in trials:
         backend = backend_name(trial.backend)
         if backend not in backends:
             backends.append(backend)
-        described = {"model": trial.model, "device": trial.device, **trial.setup, "engine": trial.engine}
-        for name, value in _flat(described):
+        for name, value in _flat(_described(trial, of_machine)):
             holders = found.setdefault(name, {}).setdefault(value, [])
             if backend not in holders:
                 holders.append(backend)
@@ -91,16 +103,49 @@ def _of_trials(trials: Iterable[Trial]) -> Facts:
     return tuple(facts)
 
 
-def _flat(values: Mapping[str, Any], prefix: str = "") -> Facts:
-    """Give nested values as pairs of text; what is null is left out."""
+def _described(trial: Trial, of_machine: Mapping[str, Any]) -> dict[str, Any]:
+    """Give one trial's own facts: its engine as the backend resolved it, which may not use what was asked."""
+    of_engine = trial.setup.get("engine")
+    engine = dict(of_engine) if isinstance(of_engine, Mapping) else {}
+    versions = {
+        key: value
+        for key, value in engine.pop("versions", {}).items()
+        if value != of_machine.get("versions", {}).get(key)
+    }
+    said = {**of_machine.get("versions", {}), "model": trial.model, "device": trial.device}
+    shown = {key: value for key, value in engine.items() if value != said.get(key)}
+    asked = {**trial.engine, **shown.pop("engine_args", {})}
+    rest = {
+        key: value
+        for key, value in trial.setup.items()
+        if key != "engine" and (key not in of_machine or of_machine[key] != value)
+    }
+    return {
+        "model": None if trial.model == NO_MODEL else trial.model,
+        "device": None if trial.device == NO_MODEL else trial.device,
+        **rest,
+        "engine": {**{f"{key}_version": value for key, value in versions.items()}, **shown, **asked},
+    }
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "", without: Collection[str] = ()) -> Facts:
+    """Give nested values as pairs of text; what is null is left out, bytes are said as a size."""
     facts: list[tuple[str, str]] = []
     for key, value in values.items():
         name = f"{prefix} {_words(str(key))}".strip()
         if isinstance(value, Mapping):
             facts += _flat(value, name)
-        elif value is not None:
+        elif isinstance(value, int) and key.endswith("_bytes"):
+            facts.append((name.removesuffix(" bytes"), numbers.size(value)))
+        elif value is not None and key not in without:
             facts.append((name, _text(value)))
     return tuple(facts)
+
+
+def _of_repeat(key: str) -> str:
+    """Name what sweep.json counts from 0: "1.8/0" is the first repeat."""
+    rate, _, repeat = key.rpartition("/")
+    return f"{rate} req/s, repeat {int(repeat) + 1}" if rate and repeat.isdecimal() else key
 
 
 def _words(key: str) -> str:
@@ -135,8 +180,8 @@ def _commands(sweep: Mapping[str, Any]) -> tuple[str, ...]:
         return ()
     came_from = sweep.get("provenance")
     commit = came_from.get("git_commit") if isinstance(came_from, Mapping) else None
-    run = f"batchyard sweep {shlex.quote(_file(sweep))} --fresh"
+    run = f"{COMMAND} sweep {shlex.quote(_file(sweep))} --fresh"
     if isinstance(simulated := sweep.get("simulated"), Mapping):
         options = [str(option) for option in simulated.get("options", ())]
-        run = shlex.join(["batchyard", "simulate", _file(sweep), *options, "--fresh"])
-    return (f"git checkout {shlex.quote(str(commit))}", run) if commit else (run,)
+        run = shlex.join([COMMAND, "simulate", _file(sweep), *options, "--fresh"])
+    return (*([f"git checkout {shlex.quote(str(commit))}"] if commit else ()), "make", run)

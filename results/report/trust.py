@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from results.findings import Findings, TrialSummary, Verdict
@@ -94,7 +95,7 @@ def _row(summary: TrialSummary) -> TrialRow:
             trial.setting,
             backend_name(trial.backend),
             numbers.rate(trial.rate),
-            str(trial.repeat),
+            str(trial.repeat + 1),
             f"{trial.planned_requests:,}",
             f"{numbers.duration(clock.offset_s)} ± {numbers.duration(clock.uncertainty_s)}",
             drift,
@@ -117,10 +118,13 @@ def _attempts(findings: Findings) -> list[FailureRow]:
 
 
 def _requests(findings: Findings, store: Store) -> list[FailureRow]:
-    """Count requests that did not finish, by status and cause; only trials that say so are read."""
-    cells = [one.trial.cell_id for one in findings.trials if one.has("failures") or one.has("unfinished")]
+    """Count requests that failed or were rejected, by cause; only trials that say so are read.
+
+    What was cut off did not fail: `_drain` tells of it.
+    """
+    cells = [one.trial.cell_id for one in findings.trials if one.has("failures")]
     table = store.requests(cells, columns=("status", "cause", "error"))
-    table = table.filter(pc.not_equal(table.column("status"), "finished"))
+    table = table.filter(pc.is_in(table.column("status"), pa.array(["failed", "rejected"])))
     found: dict[tuple[str, str], list[str]] = {}
     for row in table.to_pylist():
         found.setdefault((row["status"], row["cause"] or "no cause"), []).append(row["error"] or "")

@@ -550,12 +550,66 @@ def test_verdicts_clock_memory_and_failures_are_shown(html: str, findings: Findi
 def test_the_set_up_has_commit_config_and_commands(findings: Findings, html: str) -> None:
     made = setup(findings)
     assert made.config == "name: made\nmodel: tiny\n"
-    assert made.commands == (f"git checkout {'0' * 40}", "batchyard sweep made.yaml --fresh")
+    assert made.commands == (
+        f"git checkout {'0' * 40}",
+        "make",
+        ".venv/bin/batchyard sweep made.yaml --fresh",
+    )
     facts = {name: value for group in made.groups for name, value in group.facts}
     assert facts["git dirty"] == "no"
     assert facts["dtype"] == "bfloat16"
     assert facts["threads"] == "1"
-    assert "batchyard sweep made.yaml --fresh" in Page(html).text
+    assert ".venv/bin/batchyard sweep made.yaml --fresh" in Page(html).text
+
+
+def test_the_set_up_shows_the_engine_as_it_was_resolved_and_no_fact_twice(findings: Findings) -> None:
+    machine = {"host": "box", "memory_bytes": 2**34, "versions": {"torch": "2.13"}}
+    engine = {
+        "model": "tiny",
+        "weight_bytes": 2**29,
+        "versions": {"vllm": "0.32.0", "torch": "2.13"},
+        "engine_args": {"gpu_memory_utilization": None, "max_num_batched_tokens": 2048},
+    }
+    trials = tuple(
+        replace(
+            one,
+            trial=one.trial.model_copy(
+                update={
+                    "engine": {"gpu_memory_utilization": 0.9, "max_num_seqs": 8},
+                    "setup": {**machine, "engine": engine},
+                }
+            ),
+        )
+        for one in findings.trials
+    )
+    sweep = {"name": "x", "provenance": machine, "workload_hashes": {"1.8/0": "abc"}}
+    groups = {
+        group.title: group.facts for group in setup(replace(findings, trials=trials, sweep=sweep)).groups
+    }
+    ran = dict(groups["What ran"])
+    assert ran["engine vllm version"] == "0.32.0"
+    assert ran["engine max num seqs"] == "8"
+    assert ran["engine max num batched tokens"] == "2048"
+    assert ran["engine weight"] == "512 MiB"
+    assert "engine gpu memory utilization" not in ran  # asked for, and not used
+    assert not {"host", "memory", "versions torch", "engine torch version", "engine model"} & set(ran)
+    assert dict(groups["Machine, versions and commit"])["memory"] == "16 GiB"
+    assert dict(groups["Workloads, by rate and repeat"]) == {"1.8 req/s, repeat 1": "abc"}
+
+
+def test_a_backend_without_model_and_device_has_no_heading_of_nones(findings: Findings) -> None:
+    def on(**place: str) -> Findings:
+        trials = [replace(one, trial=one.trial.model_copy(update=place)) for one in findings.trials]
+        return replace(findings, trials=tuple(trials))
+
+    assert setup(on(model="none", device="none")).heading == "No model and no device"
+    assert setup(on(model="tiny", device="none")).heading == "tiny"
+    assert setup(findings).heading == "tiny on cpu"
+
+
+def test_repeats_are_counted_from_one(html: str) -> None:
+    assert re.search(r"<td>1 req/s</td>\s*<td>1</td>", html)
+    assert not re.search(r"<td>1 req/s</td>\s*<td>0</td>", html)
 
 
 def test_a_config_given_as_a_mapping_is_shown_as_yaml_in_its_order(findings: Findings) -> None:
@@ -702,5 +756,5 @@ def test_requests_that_did_not_finish_are_counted_by_cause(made_sweep: ModuleTyp
     attempt.finish(made_sweep.make_trial(rows))
     text = Page(render(find(store), store)).text
     assert "requests failed OutOfMemory 2 it broke" in text
-    assert "requests unfinished no cause 1 it broke" in text
+    assert "no cause" not in text  # what was cut off did not fail
     assert "Only naive has been measured so far" in text

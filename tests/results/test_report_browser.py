@@ -197,6 +197,8 @@ def test_nothing_overflows_and_no_labels_of_an_axis_overlap(browser: Any, page: 
     show(browser, page, width_px)
     assert overflow_px(browser) <= 0
     assert browser.execute_script(OVERLAPS) == []
+    beyond = "const e = document.querySelector('#trials').parentElement; return e.scrollWidth - e.clientWidth"
+    assert width_px < 1400 or browser.execute_script(beyond) <= 0  # on a narrow page it scrolls
 
 
 def test_the_data_of_a_figure_and_the_list_of_trials_open(

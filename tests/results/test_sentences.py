@@ -1,11 +1,13 @@
 """The sentences: what they claim, at which rate, and what they admit."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from results.findings import Change, Findings
+from results.sentences import sentences
 from results.store import Store
 from results.summary import find
 from results.wording import effects, number, repeats, times
@@ -168,6 +170,13 @@ def test_a_sentence_has_no_two_parentheses_in_a_row_and_one_full_stop(findings: 
         assert ";" not in one.text or one.kind == "split"
         assert one.text.endswith(").")
         assert all(note.endswith(".") and note[0].isupper() for note in one.notes)
+
+
+def test_a_backend_without_a_model_has_no_nones_in_its_sentences(findings: Findings) -> None:
+    cells = [replace(cell, model="none", device="none") for cell in findings.cells]
+    for one in sentences(cells, findings.changes, findings.splits):
+        assert "none" not in one.text
+        assert one.text.endswith("3 repeats, 95 % intervals).")
 
 
 def test_with_several_models_only_equals_are_compared(tmp_path: Path, made_sweep: ModuleType) -> None:
