@@ -1,6 +1,7 @@
 """What one key of a config cannot know of another: problems, for which it is refused, and warnings."""
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -142,19 +143,30 @@ def _unused(config: "SweepConfig") -> list[str]:
 
 
 def _unfilled(config: "SweepConfig") -> list[str]:
-    """Batch sizes that fewer requests than one batch are expected for."""
     if config.arrival_rate is None or config.duration_s is None:
+        return []  # said once they are known
+    return _unfilled_at(config, [(rate, config.duration_s) for rate in config.arrival_rate])
+
+
+def unfilled_now(config: "SweepConfig", rates: Sequence[float], durations_s: Sequence[float]) -> list[str]:
+    """The warnings about batch sizes that `warnings` could not give before an `auto` was resolved to these."""
+    if config.arrival_rate is not None and config.duration_s is not None:
         return []
+    return _unfilled_at(config, list(zip(rates, durations_s, strict=True)))
+
+
+def _unfilled_at(config: "SweepConfig", loads: Sequence[tuple[float, float]]) -> list[str]:
+    """Batch sizes that fewer requests than one batch are expected for, at (requests/s, seconds)."""
     found = []
     for index, entry in enumerate(config.strategies):
         sizes = (entry.model_extra or {})["max_batch_size"]
-        rates = config.arrival_rate if entry.strategy == "naive" else [max(config.arrival_rate)]
+        looked_at = loads if entry.strategy == "naive" else [max(loads, key=lambda load: load[0] * load[1])]
         for size in sizes if isinstance(sizes, list) else [sizes]:
-            low = max((rate for rate in rates if rate * config.duration_s < size), default=None)
+            low = max((load for load in looked_at if load[0] * load[1] < size), default=None)
             if low is None:
                 continue
-            expected = low * config.duration_s
-            text = f"{size} is never filled at {low:g} requests/s, which are {expected:g} requests in {config.duration_s:g} s"
+            rate, duration_s = low
+            text = f"{size} is never filled at {rate:g} requests/s, which are {rate * duration_s:.4g} requests in {duration_s:g} s"
             flushed = ": naive would only flush what it has" if entry.strategy == "naive" else ""
             found.append(f"{key_path(('strategies', index, 'max_batch_size'))}: {text}{flushed}")
     return found

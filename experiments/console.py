@@ -1,7 +1,7 @@
 """How the command speaks: results on standard output, what goes on beside them on standard error, errors in one line.
 
-Exit codes: 0 done, 1 some cells failed or the disk is full, 2 bad input (nothing was started), 130
-interrupted (resumable), 141 who read standard output has closed it.
+Exit codes: 0 done, 1 some cells failed, an engine could not be timed or the disk is full, 2 bad input
+(nothing was started), 130 interrupted (resumable), 141 who read standard output has closed it.
 """
 
 import errno
@@ -10,19 +10,22 @@ import os
 import sys
 import textwrap
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 from rich.console import Console
 
 from deployments.errors import BackendError
-from experiments.errors import ConfigError
+from experiments.document import in_one_line
+from experiments.errors import ConfigError, SweepFailed
 from experiments.text_table import Column, lines
 from results.errors import FULL, DiskFull, StoreError, one_line, said
 from workloads.errors import WorkloadError
 
 READER_GONE = 141  # as a shell says of a program that SIGPIPE ended
+
+Say: TypeAlias = Callable[[str], None]  # one line for a person, such as `tell`
 
 
 class _Console(Console):
@@ -32,7 +35,7 @@ class _Console(Console):
 
 
 out = _Console()
-_errors = _Console(stderr=True)
+_errors = Console(stderr=True)
 
 NO_PLACE = frozenset(  # what keeps a file from being read or written, and a person can mend
     {
@@ -85,10 +88,13 @@ def one_line_errors() -> Iterator[None]:
         sys.stdout.flush()  # here, and not where Python ends and could only complain
     except BrokenPipeError:
         _end_quietly()
-    except (ConfigError, StoreError, WorkloadError, BackendError) as error:
+    except ConfigError as error:  # a line for each problem
         for line in str(error).splitlines():
             tell(f"error: {line}")
-        sys.exit(1 if isinstance(error, DiskFull) else 2)
+        sys.exit(2)
+    except (StoreError, WorkloadError, BackendError, SweepFailed) as error:
+        tell(f"error: {in_one_line(str(error))}")
+        sys.exit(1 if isinstance(error, DiskFull | SweepFailed) else 2)
     except OSError as error:
         if error.errno not in NO_PLACE | FULL:
             raise

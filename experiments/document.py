@@ -47,7 +47,7 @@ class Document:
         """The line for one problem."""
         line, path = self._line(problem.location), key_path(problem.location)
         where = self.source if line is None else f"{self.source}:{line}"
-        return f"{where}: {path}: {problem.text}" if path else f"{where}: {problem.text}"
+        return in_one_line(f"{where}: {path}: {problem.text}" if path else f"{where}: {problem.text}")
 
     def _line(self, location: Location) -> int | None:
         """Of the value itself, or of what it should stand in."""
@@ -59,6 +59,11 @@ def key_path(location: Location) -> str:
     """`strategies[1].max_wait_ms` for ("strategies", 1, "max_wait_ms")."""
     parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
     return "".join(parts).removeprefix(".")
+
+
+def in_one_line(text: str) -> str:
+    """With what a name may hold and a line or a terminal may not, as Python writes it: \\n for a new line."""
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
 def shown(value: object) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from experiments.document import Document, Location, key_path, shown
+from experiments.document import Document, Location, in_one_line, key_path, shown
 from experiments.errors import ConfigError
 
 MOST_VALUES = 100_000  # aliases of aliases make any number of them in a few lines
@@ -29,7 +29,7 @@ FORMS = {**NUMBERS, f"{TAG}bool": r"(?i:yes|no|true|false|on|off)$"}
 
 def read(path: Path) -> Document:
     """Read a YAML file. ConfigError if it cannot be read or is not one mapping of text keys."""
-    source = str(path)
+    source = in_one_line(str(path))
     try:
         with path.open(encoding="utf-8-sig") as file:
             values, lines = _parse(file.read(), source)

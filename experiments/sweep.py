@@ -6,17 +6,21 @@ The store is the truth and Tune the scheduler: each block is a new Tuner over th
 
 import os
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from deployments.errors import BackendError
 from deployments.gpu_claim import claim
 from deployments.lanes import LaneView, start_board
 from deployments.local_ray import local_ray
 from experiments.cells import Cell, blocks, cells, cells_hash
 from experiments.config import SweepConfig
-from experiments.errors import ConfigError
+from experiments.consistency import unfilled_now
+from experiments.console import Say
+from experiments.errors import ConfigError, SweepFailed
 from experiments.explain.over_sweep import with_guides
 from experiments.inputs import check_inputs, input_hashes
 from experiments.preflight import check
@@ -27,7 +31,7 @@ from experiments.running_results import RunningResults
 from experiments.simulation.occupancy import with_occupancy
 from experiments.traffic import traffic
 from results.earlier_run import move_aside
-from results.errors import StoreError, one_line
+from results.errors import DiskFull, StoreError, one_line
 from results.findings import Findings
 from results.lock import SweepLock, refuse_if_driven
 from results.report.page import write_page
@@ -35,9 +39,8 @@ from results.store import Store
 from results.summary import Spread, find
 from results.sweep_document import RESOLVED, check_sweep
 from results.sweep_folder import PAGE
+from workloads.errors import WorkloadError
 from workloads.workload import workload_hash
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,8 +69,8 @@ def sweep_root(config: SweepConfig, results: str | os.PathLike[str]) -> str:
 def run_sweep(config: SweepConfig, root: str, say: Say, *, fresh: bool = False) -> Outcome:
     """Run the cells that are missing; returns at once if there are none. `fresh` keeps an earlier run aside.
 
-    ConfigError, StoreError or DeviceError before anything is moved, written or started; ModelError or
-    BackendError if an engine that `auto` must time cannot be loaded. KeyboardInterrupt loses nothing.
+    ConfigError, StoreError or DeviceError before anything is moved, written or started; then SweepFailed (an
+    engine that `auto` must time cannot be loaded) or DiskFull. KeyboardInterrupt loses nothing.
     """
     store = Store(root)
     refuse_if_driven(root)  # before one waits for GPUs, which that driver would hold
@@ -90,16 +93,28 @@ def run_sweep(config: SweepConfig, root: str, say: Say, *, fresh: bool = False) 
             if not left:
                 return _outcome(root, planned, store, ran=0)
             say(f"going on: {len(planned) - len(left)} of {len(planned)} cells are done")
-        say("starting Ray on this machine")
-        with local_ray(gpus) as ray:
-            lane_board = start_board(lanes := max(1, ray.gpus))
-            if info is None or planned is None:
-                info = _resolve(config, store, ray.gpus, say)
-                planned = cells(config, Resolved.from_dict(info["resolved"]))
-            _check_traffic(planned, info)
-            before = len(planned) - len(_left(planned, store))
-            _run_blocks(_Driver(config, planned, info, store, lanes, lane_board, ray.folder))
-        return _outcome(root, planned, store, ran=len(planned) - len(_left(planned, store)) - before)
+            _check_traffic(planned, info or {})
+        with _once_started():
+            say("starting Ray on this machine")
+            with local_ray(gpus) as ray:
+                lane_board = start_board(lanes := max(1, ray.gpus))
+                if info is None or planned is None:
+                    info = _resolve(config, store, ray.gpus, say)
+                    planned = cells(config, Resolved.from_dict(info["resolved"]))
+                before = len(planned) - len(_left(planned, store))
+                _run_blocks(_Driver(config, planned, info, store, lanes, lane_board, ray.folder))
+            return _outcome(root, planned, store, ran=len(planned) - len(_left(planned, store)) - before)
+
+
+@contextmanager
+def _once_started() -> Iterator[None]:
+    """What goes wrong from here on is no bad input any more, which promises that nothing was started."""
+    try:
+        yield
+    except DiskFull:
+        raise
+    except (ConfigError, StoreError, WorkloadError, BackendError) as error:
+        raise SweepFailed(one_line(error)) from error
 
 
 def draw(store: Store) -> str:
@@ -163,6 +178,8 @@ def _resolve(config: SweepConfig, store: Store, gpus: int, say: Say) -> dict[str
 
     resolved, measured = run(config, gpus, say)
     planned = cells(config, resolved)
+    for warning in unfilled_now(config, resolved.rates, resolved.durations_s):
+        say(f"warning: {warning}")
     say(
         f"arrival rates: {', '.join(f'{rate:g}' for rate in resolved.rates)} requests/s, {len(planned)} cells"
     )
@@ -185,13 +202,22 @@ def _resolve(config: SweepConfig, store: Store, gpus: int, say: Say) -> dict[str
 
 def _hashes(planned: Sequence[Cell]) -> dict[str, str]:
     """Workload hash by "rate/repeat": all strategies of a rate and repeat get the same requests."""
-    one = {f"{cell.rate:g}/{cell.repeat}": cell for cell in planned}
+    one = {f"{cell.rate!r}/{cell.repeat}": cell for cell in planned}
     return {key: workload_hash(traffic(cell).requests) for key, cell in one.items()}
+
+
+def _recorded_hash(key: str, info: Mapping[str, Any]) -> str | None:
+    """Of one rate and repeat; the first sweeps wrote a rate with 6 digits."""
+    rate, repeat = key.split("/")
+    found: str | None = info["workload_hashes"].get(
+        key, info["workload_hashes"].get(f"{float(rate):g}/{repeat}")
+    )
+    return found
 
 
 def _check_traffic(planned: Sequence[Cell], info: Mapping[str, Any]) -> None:
     for key, value in _hashes(planned).items():
-        if info["workload_hashes"].get(key) != value:
+        if _recorded_hash(key, info) != value:
             raise ConfigError(
                 f"the requests at rate/repeat {key} are not those that the sweep began with "
                 "(another tokenizer, prompt file, trace or version): --fresh starts anew"

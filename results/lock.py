@@ -68,13 +68,16 @@ class SweepLock:
         root = os.fspath(store_root)
         self._path = None if "://" in root else Path(root).absolute() / LOCK
         self._mine = ""
+        self._made: list[Path] = []  # folders that were not there, the innermost first
 
     def __enter__(self) -> str | None:
         if self._path is None:
             return None
         self._mine = json.dumps(_identity())
         temporary = self._path.with_name(f"{LOCK}.{os.getpid()}.{id(self)}")
+        above = (self._path.parent, *self._path.parent.parents)
         try:
+            self._made = [folder for folder in above if not folder.exists()]
             self._path.parent.mkdir(parents=True, exist_ok=True)
             temporary.write_text(self._mine)
             while not self._try(self._path, temporary):
@@ -84,6 +87,8 @@ class SweepLock:
         finally:
             with contextlib.suppress(OSError):
                 temporary.unlink(missing_ok=True)
+            if not self._path.exists():
+                self._remove_empty()
         return self.note
 
     def __exit__(
@@ -91,6 +96,13 @@ class SweepLock:
     ) -> None:
         if self._path is not None and self._path.exists() and self._path.read_text() == self._mine:
             self._path.unlink()
+            self._remove_empty()
+
+    def _remove_empty(self) -> None:
+        """Leave no folder behind that was made for the lock alone: nothing was measured."""
+        with contextlib.suppress(OSError):  # of the first that holds something, and those above it do then
+            for folder in self._made:
+                folder.rmdir()
 
     def _try(self, path: Path, temporary: Path) -> bool:
         """Take the lock or refuse; False if it changed hands meanwhile and must be looked at again."""

@@ -9,9 +9,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from experiments.cells import Cell
+from experiments.console import Say
 from experiments.simulation.pool import Conditions, Workers
 from experiments.simulation.simulation import Simulation
-from experiments.sweep import Outcome, Say, drawn
+from experiments.sweep import Outcome, drawn
 from results.errors import StoreError
 from results.lock import SweepLock
 from results.store import Store

@@ -1,7 +1,9 @@
 """The whole path on a local Ray: Tune, Serve, lanes, client, store and page, with real failures."""
 
 import gc
+import json
 import os
+import shutil
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -11,6 +13,8 @@ from typing import Any
 
 import pyarrow.compute as pc
 import pytest
+import yaml
+from click.testing import Result
 
 from experiments.config import SweepConfig
 from experiments.sweep import Outcome, run_sweep, sweep_root
@@ -159,41 +163,58 @@ def test_a_tiny_model_runs_through_both_engines_and_survives_the_loss_of_one(
     assert descendants(os.getpid(), "EngineCore") == others
 
 
-def test_a_model_that_cannot_load_is_tried_once_and_named(
-    made_config: Callable[..., SweepConfig], tmp_path: Path
+ONE = [{"strategy": "naive", "backends": "huggingface", "max_batch_size": 2}]
+
+
+@pytest.fixture
+def unloadable(tiny_model: Path, tmp_path: Path) -> str:
+    """A model that passes every look at its files, and that no engine can load: its tables are of other sizes."""
+    folder = tmp_path / "model"
+    shutil.copytree(tiny_model, folder)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "vocab_size": 600}))
+    return str(folder)
+
+
+def test_a_model_that_cannot_load_is_tried_once_and_told_where_the_cell_is(
+    made_config: Callable[..., SweepConfig],
+    unloadable: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    empty = tmp_path / "no-model"
-    empty.mkdir()
     config = made_config(
-        model=str(empty),
+        model={"name": unloadable, "dtype": "float32"},
         workload={"prompts": RANDOM_PROMPTS, "output_tokens": MIXED_OUTPUTS},
         arrival_rate=[5],
         duration_s=2,
         repeats=1,
-        strategies=[{"strategy": "naive", "backends": "huggingface", "max_batch_size": 2}],
+        strategies=ONE,
     )
-    from deployments.errors import ModelError
+    outcome, store, _ = run(config, tmp_path)
+    assert (outcome.planned, outcome.done) == (1, 0)
+    (failure,) = store.failures()
+    assert failure.permanent
+    (told,) = [line for line in capsys.readouterr().err.splitlines() if "FAILED" in line]
+    cell = "huggingface  naive · 2  5 req/s  repeat 1"
+    assert told.startswith(f"[0/1] FAILED  {cell}: model: model {unloadable} cannot be loaded: ")
 
-    with pytest.raises(ModelError, match="no-model"):
-        run(config, tmp_path)
-    assert not list(Path(sweep_root(config, tmp_path)).glob("cells/*"))
 
-
-def test_a_prompt_that_the_model_has_no_room_for_is_said_before_anything_is_started(
-    made_config: Callable[..., SweepConfig], tiny_model: Path, tmp_path: Path
+def test_an_engine_that_cannot_be_timed_is_exit_1_in_one_line_and_leaves_no_folder(
+    batchyard: Callable[..., Result],
+    config_values: Callable[..., dict[str, Any]],
+    unloadable: str,
+    tmp_path: Path,
 ) -> None:
-    from experiments.errors import ConfigError
-
-    config = made_config(
-        model=str(tiny_model),
-        workload={
-            "prompts": {"source": "random", "tokens": {"distribution": "fixed", "tokens": 2040}},
-            "output_tokens": {"distribution": "fixed", "tokens": 9},
-        },
-        strategies=[{"strategy": "naive", "backends": "huggingface", "max_batch_size": 2}],
+    values = config_values(
+        model={"name": unloadable, "dtype": "float32"},
+        workload={"prompts": RANDOM_PROMPTS, "output_tokens": MIXED_OUTPUTS},
+        arrival_rate="auto",
+        strategies=ONE,
     )
-    with pytest.raises(
-        ConfigError, match="at most 2048 tokens, the longest prompt and output together are 2049"
-    ):
-        run(config, tmp_path)
-    assert not list(Path(sweep_root(config, tmp_path)).iterdir())
+    (tmp_path / "made.yaml").write_text(yaml.safe_dump(values))
+    result = batchyard("sweep", tmp_path / "made.yaml", "--results", tmp_path / "results")
+    assert result.exit_code == 1, result.output
+    (error,) = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
+    assert error.startswith(f"error: model {unloadable} cannot be loaded: ")
+    assert result.stderr.endswith(f"{error}\n")
+    assert not (tmp_path / "results").exists()

@@ -26,7 +26,7 @@ def test_the_lock_is_free_before_and_after(tmp_path: Path) -> None:
     for _ in range(2):
         with SweepLock(tmp_path / "sweep") as note:
             assert note is None
-    assert list((tmp_path / "sweep").iterdir()) == []
+        assert list(tmp_path.iterdir()) == [], "nothing was measured: no folder is left behind"
 
 
 def test_a_second_driver_is_refused_and_told_of_the_first(tmp_path: Path) -> None:
@@ -105,3 +105,16 @@ def test_a_process_that_ended_has_no_start() -> None:
     ended.wait()
     assert process_started(ended.pid) is None
     assert process_started(os.getpid()) == process_started(os.getpid()) is not None
+
+
+def test_only_empty_folders_that_the_lock_made_go_with_it(tmp_path: Path) -> None:
+    (tmp_path / "results").mkdir()
+    with SweepLock(tmp_path / "results" / "empty"):
+        pass
+    with SweepLock(tmp_path / "results" / "sweep"):
+        (tmp_path / "results" / "sweep" / "sweep.json").touch()
+    assert [path.name for path in (tmp_path / "results").iterdir()] == ["sweep"]
+    (tmp_path / "mine").mkdir()
+    with SweepLock(tmp_path / "mine"):
+        pass
+    assert (tmp_path / "mine").is_dir()
