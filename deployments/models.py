@@ -73,6 +73,34 @@ def locate(spec: ModelSpec, notify: Callable[[str], None] | None = None) -> str:
     spec = resolve(spec)
     if spec.name == packaged_model.NAME:
         return str(packaged_model.folder(notify))
+    if (folder := _written_folder(spec)) is not None:
+        return folder
+    _check_folder(spec.name, _hub_files(spec))
+    return spec.name
+
+
+def on_disk(spec: ModelSpec) -> ModelSpec | None:
+    """The model under its folder's name, if all of it is on this machine: no hub is asked, nothing converted.
+
+    ModelError, as in `locate`, where there can be no such model.
+    """
+    spec = resolve(spec)
+    if spec.name == packaged_model.NAME:
+        converted = packaged_model.converted()
+        return None if converted is None else replace(spec, name=str(converted))
+    if _written_folder(spec) is not None:
+        return spec
+    from huggingface_hub import snapshot_download
+
+    try:
+        cached = snapshot_download(spec.name, revision=spec.revision or "main", local_files_only=True)
+        return replace(spec, name=locate(ModelSpec(name=cached)), revision=None)
+    except Exception:  # noqa: BLE001 - whatever is missing, the hub may have it
+        return None
+
+
+def _written_folder(spec: ModelSpec) -> str | None:
+    """Of a model that is named by its folder; None for a hub id. ModelError as in `locate`."""
     folder = Path(spec.name).expanduser()
     if folder.is_dir():
         _check_folder(spec.name, {path.name for path in folder.iterdir()})
@@ -82,8 +110,7 @@ def locate(spec: ModelSpec, notify: Callable[[str], None] | None = None) -> str:
         raise ModelError(f"model {spec.name} is a file; {WANTED}")
     if spec.name.startswith((".", "/", "~")) or spec.name.count("/") > 1:
         raise ModelError(f"model folder {spec.name} does not exist; {WANTED}")
-    _check_folder(spec.name, _hub_files(spec))
-    return spec.name
+    return None
 
 
 def context_tokens(spec: ModelSpec) -> int | None:

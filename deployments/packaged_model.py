@@ -29,7 +29,7 @@ def folder(notify: Callable[[str], None] | None = None) -> Path:
     rename stands. ModelError if the package or what reads it is not installed.
     """
     weights, release = _packaged()
-    cached = _cache() / f"{NAME}-{release}"
+    cached = _cached(release)
     if cached.is_dir():
         return cached
     (notify or _log.info)(f"converting {NAME} once (about 20 s) into {cached}")
@@ -41,6 +41,16 @@ def folder(notify: Callable[[str], None] | None = None) -> Path:
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
     return cached
+
+
+def converted() -> Path | None:
+    """The folder, if the model has been converted already. ModelError if its package is not installed."""
+    cached = _cached(_packaged()[1])
+    return cached if cached.is_dir() else None
+
+
+def _cached(release: str) -> Path:
+    return _cache() / f"{NAME}-{release}"
 
 
 def _cache() -> Path:

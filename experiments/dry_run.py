@@ -4,26 +4,36 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from deployments.errors import ModelError
-from deployments.models import locate
+from deployments.backends.engine_args import SimulatedArgs
+from experiments.capacity import resolve_rates
 from experiments.cells import Cell
 from experiments.config import SweepConfig
+from experiments.consistency import unfilled_now
 from experiments.console import emit, show, table, tell
 from experiments.plan import AROUND_S, LOAD_S, OTHER_LOAD_S, TIMING_S, Plan, Span, make_plan, to_dict
+from experiments.preflight import check
 from experiments.resolve import OUTPUT_TOKENS, REPEATS
 from experiments.sweep import begun, cells_of, sweep_root
 from results.lock import driver
+from results.place import check_place
 from results.store import Store
 
 
 def dry_run(config: SweepConfig, results: Path, *, fresh: bool, as_json: bool) -> None:
-    """Say what the sweep would do. ConfigError or StoreError where it would be refused."""
-    _check_model_folder(config)
+    """Say what the sweep would do. ConfigError, DeviceError or StoreError where it would be refused.
+
+    A hub is not asked, the packaged model not converted, and who else uses the GPUs now is left open.
+    """
     root = sweep_root(config, results)
     store = Store(root)
     info = None if fresh else begun(config, store)
     cells_of(config, info)  # refuses a sweep that began with other cells
     plan = make_plan(config, info, store.trials() if info is not None else [])
+    if plan.left:
+        check(config, tell, offline=True)
+        check_place(root)
+    for warning in _unfilled(config, plan):
+        tell(f"warning: {warning}")
     for problem in store.problems:
         tell(f"warning: {problem}")
     held = driver(root)
@@ -37,15 +47,17 @@ def dry_run(config: SweepConfig, results: Path, *, fresh: bool, as_json: bool) -
     show("Nothing was started, and nothing was written.")
 
 
-def _check_model_folder(config: SweepConfig) -> None:
-    """A folder is looked into; a hub is not asked, and the packaged model is not converted."""
-    models = {setting.model for setting in config.settings if setting.model is not None}
-    for model in models:
-        if model.name.startswith((".", "/", "~")) or Path(model.name).is_dir():
-            try:
-                locate(model)
-            except ModelError as error:
-                raise config.error(("model",), str(error)) from error
+def _unfilled(config: SweepConfig, plan: Plan) -> list[str]:
+    """What the sweep will warn of once its rates are known: exactly, or as the simulated engine is written."""
+    if plan.rates is not None:
+        lasts_s = {cell.rate: cell.duration_s for cell in plan.cells}
+        return unfilled_now(config, tuple(lasts_s), tuple(lasts_s.values()))
+    if any(setting.backend != "simulated" for setting in config.settings):
+        return []
+    step_times = {"simulated": SimulatedArgs.model_validate(dict(config.settings[0].engine)).step_model}
+    expected = resolve_rates(config, step_times)
+    found = unfilled_now(config, expected.rates, expected.durations_s)
+    return [f"{warning} (the rates are estimated)" for warning in found]
 
 
 def _show(config: SweepConfig, plan: Plan, root: str) -> None:

@@ -3,38 +3,53 @@
 All of it would otherwise fail minutes later in a replica, and some of it trial by trial.
 """
 
-from collections.abc import Callable, Iterator
+import importlib.util
+from collections.abc import Iterator
+from dataclasses import replace
 
 from deployments.errors import ModelError
 from deployments.gpus import visible_gpus
-from deployments.models import BFLOAT16_FROM, ModelSpec, context_tokens, locate, resolve
+from deployments.models import BFLOAT16_FROM, ModelSpec, context_tokens, locate, on_disk, resolve
 from deployments.vllm_build import require_gpu_for_cuda_build
 from experiments.cells import Cell, cells
 from experiments.config import SweepConfig
+from experiments.console import Say
 from experiments.resolved import Resolved
 from experiments.traffic import traffic
 from workloads.errors import WorkloadError
+from workloads.sharegpt import read_user_turns
 
 SAMPLE_REQUESTS = 64.0  # expected, of each repeat, where the rates are not known yet
 
-Say = Callable[[str], None]
 
-
-def check(config: SweepConfig, say: Say) -> None:
+def check(config: SweepConfig, say: Say, *, offline: bool = False) -> None:
     """ConfigError, in the words of `load`, if this machine cannot run the config. `say` tells what takes long.
 
     DeviceError if CUDA_VISIBLE_DEVICES names no GPU of this machine, or vLLM's CUDA build finds none.
+    `offline`: as far as can be told without asking a hub or converting the packaged model.
     """
+    _check_engines(config)
     _check_gpus(config)
-    for model in {setting.model for setting in config.settings if setting.model is not None}:
-        _check_model(config, model, say)
+    models = {setting.model for setting in config.settings if setting.model is not None}
+    found = {model: _check_model(config, model, say, offline=offline) for model in models}
     for cell in _one_of_each_traffic(config):
+        model = found[cell.model] if cell.model is not None else None
         try:
-            traffic(cell)
+            if cell.model is None or model is not None:
+                traffic(replace(cell, model=model))
+            elif cell.workload.prompts.path is not None:
+                read_user_turns(cell.workload.prompts.path)
         except ModelError as error:
             raise config.error(("model",), str(error)) from error
         except WorkloadError as error:
             raise config.error(("workload", "prompts"), str(error)) from error
+
+
+def _check_engines(config: SweepConfig) -> None:
+    for index, entry in enumerate(config.strategies):
+        if "vllm" in entry.backends and importlib.util.find_spec("vllm") is None:
+            text = "vllm is not installed here; where it cannot be (macOS, Arm), continuous runs on huggingface-continuous"
+            raise config.error(("strategies", index, "backends"), text)
 
 
 def _check_gpus(config: SweepConfig) -> None:
@@ -56,16 +71,25 @@ def _check_gpus(config: SweepConfig) -> None:
             raise config.error(("model",), text)
 
 
-def _check_model(config: SweepConfig, model: ModelSpec, say: Say) -> None:
+def _check_model(config: SweepConfig, model: ModelSpec, say: Say, *, offline: bool) -> ModelSpec | None:
+    """The model that can be looked into; None if it is not on this machine and may not be had now."""
+    found: ModelSpec | None = model
     try:
-        locate(model, say)
-        context = context_tokens(model)
+        if offline:
+            found = on_disk(model)
+        else:
+            locate(model, say)
+        if found is None:
+            say(f"not checked: model {model.name}, which is not on this machine yet")
+            return None
+        context = context_tokens(found)
     except ModelError as error:
         raise config.error(("model",), str(error)) from error
     prompt, output = config.workload.prompt_law().maximum, config.workload.limit_tokens
     if context is not None and prompt + output > context:
         text = f"must fit the context of {model.name}, {context} tokens"
         raise config.error(("workload",), f"{text}, got {prompt} prompt + {output} output tokens")
+    return found
 
 
 def _one_of_each_traffic(config: SweepConfig) -> Iterator[Cell]:

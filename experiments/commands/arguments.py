@@ -15,6 +15,13 @@ from results.sweep_folder import is_sweep, sweep_around
 RESULTS = Path(DEFAULT_RESULTS)
 
 
+def some_path(text: str) -> Path:
+    """A path that was given: an empty one (a variable that is not set) would be the folder that one is in."""
+    if not text:
+        raise typer.BadParameter("must name a place, got nothing")
+    return Path(text)
+
+
 def by_name(folder: Path | None) -> Path | None:
     """A sweep that is named as `ls` prints it is looked for in the default results folder."""
     if folder is None or len(folder.parts) != 1 or os.path.exists(folder) or not is_sweep(RESULTS / folder):
@@ -31,7 +38,9 @@ Folder = Annotated[
         callback=by_name,
     ),
 ]
-Results = Annotated[Path, typer.Option(help="Folder that holds the sweeps' results.")]
+Results = Annotated[
+    Path, typer.Option(help="Folder that holds the sweeps' results.", parser=some_path, metavar="<path>")
+]
 AsJson = Annotated[
     bool, typer.Option("--json", help="One JSON document on standard output; all else on standard error.")
 ]

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from experiments.commands.arguments import RESULTS, AsJson, Config, Force, Results
+from experiments.commands.arguments import RESULTS, AsJson, Config, Force, Results, some_path
 from experiments.commands.step_times import Hardware, Timed, timed_sweep
 from experiments.console import emit, one_line_errors, show, tell
 
@@ -21,7 +21,10 @@ def explain(
     hardware: Hardware = None,
     sweep: Timed = None,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write a page with figures too.")
+        Path | None,
+        typer.Option(
+            "-o", "--output", help="Write a page with figures too.", parser=some_path, metavar="<path>"
+        ),
     ] = None,
     force: Force = False,
     results: Results = RESULTS,

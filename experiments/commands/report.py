@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from experiments.commands.arguments import AsJson, Folder, Force, command
+from experiments.commands.arguments import AsJson, Folder, Force, command, some_path
 from experiments.console import one_line_errors, show, tell
 from results.sweep_folder import PAGE
 
@@ -17,7 +17,10 @@ EXAMPLES = (
 
 def report(
     folder: Folder,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help=f"Default: {PAGE} in it.")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help=f"Default: {PAGE} in it.", parser=some_path, metavar="<path>"),
+    ] = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:

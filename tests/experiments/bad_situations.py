@@ -7,6 +7,7 @@ stands for that folder, `{hash}` for the good config's, and a final … for what
 import json
 import shutil
 import socket
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeAlias
 
+import pytest
 import yaml
 
 from experiments.config import load
@@ -259,6 +261,12 @@ def broken_lock(content: str | bytes) -> Situation:
     return make
 
 
+def without_vllm(here: Here) -> list[str]:
+    """A machine on which vLLM is not installed."""
+    here.held.enter_context(pytest.MonkeyPatch.context()).setitem(sys.modules, "vllm", None)
+    return ["sweep", here.config(ON_A_MODEL.replace("huggingface", "vllm"))]
+
+
 def renamed(here: Here) -> list[str]:
     """A sweep's folder under another name."""
     here.document().rename("mine")
@@ -330,7 +338,7 @@ SITUATIONS: dict[str, tuple[Situation, str]] = {
     "config that is a folder": (folder_as_config, "c.yaml: cannot be read: Is a directory"),
     # GPUs
     "GPU asked for and absent": (plain("sweep", "c.yaml", text=f"{GOOD}gpus: 64\n"), "c.yaml:15: gpus: must be at most the GPUs that can be used here, 0, got 64; gpus: auto runs on the CPU"),
-    # models
+    # models, and what runs them
     "model folder that is not there": (plain("sweep", "c.yaml", text=ON_A_MODEL), f"c.yaml:11: model: model folder ./model does not exist; {A_MODEL}"),
     "model that is a file": (with_file("model", "GGUF", ON_A_MODEL), f"c.yaml:11: model: model ./model is a file; {A_MODEL}"),
     "hub id that is not here": (plain("sweep", "c.yaml", text=ON_A_MODEL.replace("./model", "nobody/nothing")), "c.yaml:11: model: model nobody/nothing (revision main) is not available: not in the local cache, and the hub is switched off"),
@@ -359,7 +367,13 @@ SITUATIONS: dict[str, tuple[Situation, str]] = {
     "chats that are a mapping": (with_tokenizer(CHATS, 512, "{}"), f"c.yaml:4: workload.prompts: chats.json: must be {FORM}, got a JSON object"),
     "chats without a turn": (with_tokenizer(CHATS, 512, '[{"conversations": []}, 3]'), "c.yaml:4: workload.prompts: chats.json: must hold at least 1 turn from human or user with text, got none in 2 chats"),
     "chats of a model alone": (with_tokenizer(CHATS, 512, '[{"conversations": [{"from": "gpt", "value": "Hi"}]}]'), "c.yaml:4: workload.prompts: chats.json: must hold at least 1 turn from human or user with text, got none in 1 chats"),
+    "model whose name ends in a new line": (plain("sweep", "c.yaml", text=ON_A_MODEL.replace("./model", '"nobody/nothing\\n"')), "c.yaml:11: model: model nobody/nothing\\n (revision main) is not available: not in the local cache, and the hub is switched off"),
+    "model folder whose name ends in a new line": (plain("sweep", "c.yaml", text=ON_A_MODEL.replace("./model", '"./model\\n"')), f"c.yaml:11: model: model folder ./model\\n does not exist; {A_MODEL}"),
+    "vLLM where it is not installed": (without_vllm, "c.yaml:9: strategies[0].backends: vllm is not installed here; where it cannot be (macOS, Arm), continuous runs on huggingface-continuous"),
     # results
+    "results in a folder of no name": (plain("sweep", "c.yaml", "--results", ""), "Invalid value for '--results': must name a place, got nothing; see `batchyard sweep --help`"),
+    "list of a folder of no name": (plain("ls", "--results", ""), "Invalid value for '--results': must name a place, got nothing; see `batchyard ls --help`"),
+    "report into a file of no name": (plain("report", "made", "-o", ""), "Invalid value for '-o' / '--output': must name a place, got nothing; see `batchyard report --help`"),
     "results that are a file": (plain("sweep", "c.yaml", "--results", "c.yaml"), "{here}/c.yaml/good-{hash}/driver.lock cannot be written: Not a directory; give a folder that can be"),
     "results on no disk": (plain("sweep", "c.yaml", "--results", "/proc/nowhere"), "/proc/nowhere/good-{hash}/driver.lock cannot be written: No such file or directory; give a folder that can be"),
     "results in a bucket": (plain("sweep", "c.yaml", "--results", "s3://bucket/sweeps"), "--results must be a folder of this machine, got s3:/bucket/sweeps"),

@@ -17,7 +17,15 @@ from typer.testing import CliRunner
 from experiments.cli import app
 from experiments.traffic import _tokenizer
 from tests.experiments.bad_configs import CONFIGS, FILES, GOOD, NAIVE, Change
-from tests.experiments.bad_situations import ON_A_MODEL, SITUATIONS, Here, Situation, with_tiny_model
+from tests.experiments.bad_situations import (
+    CHATS,
+    FORM,
+    ON_A_MODEL,
+    SITUATIONS,
+    Here,
+    Situation,
+    with_tiny_model,
+)
 
 
 def changed(change: Change) -> Situation:
@@ -34,6 +42,18 @@ def written(content: bytes) -> Situation:
     return make
 
 
+LEFT_OPEN = {  # by a dry run
+    "hub id that is not here",  # the hub may have it
+    "model whose name ends in a new line",
+    "lock held",  # which it says, and that the sweep runs
+    "lock held, started anew",
+    "lock held on another host",
+    "lock that names nobody",
+    "lock that is no text",
+    "lock of no process",
+    "results on no disk",  # root may write there, as far as is known without trying
+    "no config",
+}
 CASES: dict[str, tuple[Situation, str]] = {
     **{name: (changed(change), f"c.yaml:{line}") for name, (change, line) in CONFIGS.items()},
     **{name: (written(content), line) for name, (content, line) in FILES.items()},
@@ -93,6 +113,38 @@ def test_bad_input_is_refused_in_one_line_and_nothing_is_written_or_started(
     )
     assert result.stdout == ""
     assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("name", [name for name in SITUATIONS if name not in LEFT_OPEN])
+def test_a_dry_run_refuses_what_the_sweep_refuses_and_writes_nothing(
+    here: Here, tmp_path: Path, name: str
+) -> None:
+    situation, line = SITUATIONS[name]
+    arguments = situation(here)
+    if arguments[0] != "sweep":
+        pytest.skip("only a sweep can be tried dry")
+    before = contents(tmp_path)
+    result = CliRunner().invoke(app, [*arguments, "--dry-run"], prog_name="batchyard")
+    assert (type(result.exception), result.exit_code) == (SystemExit, 2)
+    assert said(result.stderr, here.folder).startswith(f"error: {line.rstrip('…')}")
+    assert (result.stderr.count("\n"), result.stdout) == (1, "")
+    assert contents(tmp_path) == before
+
+
+def test_a_dry_run_reads_the_chats_of_a_model_that_is_not_here(here: Here) -> None:
+    here.write("chats.json", "{}")
+    here.config(CHATS.replace("./model", "nobody/nothing"))
+    result = CliRunner().invoke(app, ["sweep", "c.yaml", "--dry-run"])
+    assert result.exit_code == 2
+    *_, error = result.stderr.splitlines()
+    assert error == f"error: c.yaml:4: workload.prompts: chats.json: must be {FORM}, got a JSON object"
+
+
+def test_a_dry_run_says_what_it_did_not_look_at(here: Here) -> None:
+    here.config(ON_A_MODEL.replace("./model", "nobody/nothing"))
+    result = CliRunner().invoke(app, ["sweep", "c.yaml", "--dry-run"])
+    assert result.exit_code == 0, result.stderr
+    assert result.stderr == "not checked: model nobody/nothing, which is not on this machine yet\n"
 
 
 @pytest.mark.parametrize(
