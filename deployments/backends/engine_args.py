@@ -6,6 +6,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from deployments.virtual.step_model import Linear
 
+DEFAULT_MAX_NUM_SEQS = 256  # where neither the config nor a setting says how many slots
+
 Milliseconds = Annotated[float, Field(ge=0)]
 Deadline = Annotated[float, Field(gt=0)]
 Threads = Annotated[int, Field(ge=1)] | None

@@ -14,7 +14,7 @@ from transformers.generation.continuous_batching.model_runner import infer_max_s
 from transformers.generation.continuous_batching.utils import find_head_dim, find_num_key_value_heads
 
 from deployments.backends.backend import Limits
-from deployments.backends.engine_args import HuggingFaceContinuousArgs
+from deployments.backends.engine_args import DEFAULT_MAX_NUM_SEQS, HuggingFaceContinuousArgs
 from deployments.backends.loaded_model import LoadedModel, is_out_of_memory
 from deployments.backends.paged_manager import Listener, PagedManager
 from deployments.backends.paged_passes import PassRecorder
@@ -22,7 +22,6 @@ from deployments.errors import ModelError, OutOfMemory
 from deployments.models import ModelSpec
 from results.errors import one_line
 
-DEFAULT_MAX_NUM_SEQS = 256
 _GIB = 2**30
 
 

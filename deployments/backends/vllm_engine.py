@@ -15,14 +15,13 @@ from typing import Any
 
 from deployments.backends.backend import Limits
 from deployments.backends.cpu_threads import cpu_threads
-from deployments.backends.engine_args import VllmArgs
+from deployments.backends.engine_args import DEFAULT_MAX_NUM_SEQS, VllmArgs
 from deployments.backends.vllm_steps import StepRecorder
 from deployments.errors import BackendError, ModelError
 from deployments.models import ModelSpec, locate, pick_dtype, resolve
 from results.errors import one_line
 
 RELEASE_S = 5.0
-DEFAULT_MAX_NUM_SEQS = 256
 FIT_TO_MEMORY = -1  # vLLM: the model's context, or as much of it as the KV cache holds
 
 
