@@ -99,7 +99,10 @@ def test_a_sweep_gives_one_document_whether_it_is_complete_or_not(
 ):
     changes: dict[str, Any] = {"arrival_rate": [1, 4], "strategies": [ONE], "repeats": 2}
     root = begun_sweep(made_config(**changes), tmp_path, done=done, failed=4 - done)
-    ended = Outcome(root=str(root), page="page.html", planned=4, done=done, ran=0)
+    found = find(Store(root))
+    ended = Outcome(
+        root=str(root), page="page.html", planned=4, done=done, ran=0, findings=found, problems=()
+    )
     monkeypatch.setattr(experiments.sweep, "run_sweep", lambda *_, **__: ended)
     path = tmp_path / "made.yaml"
     path.write_text(yaml.safe_dump(config_values(**changes)))
