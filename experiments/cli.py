@@ -33,8 +33,8 @@ def _version(wanted: bool) -> None:
 
 @app.callback(
     epilog="Examples:  batchyard sweep experiments/configs/local.yaml  ·  batchyard ls  ·  "
-    "batchyard COMMAND --help. Exit codes: 0 done, 1 some cells failed, 2 bad input (nothing was started), "
-    "130 interrupted (the same command goes on)."
+    "batchyard COMMAND --help. Exit codes: 0 done, 1 some cells failed, an engine could not be timed "
+    "or the disk is full, 2 bad input (nothing was started), 130 interrupted (the same command goes on)."
 )
 def batchyard(
     version: Annotated[

@@ -95,6 +95,19 @@ def test_what_cannot_be_written_is_one_line(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("option", ["--csv", "--parquet"])
+def test_a_full_disk_is_exit_1_and_leaves_no_half_file(
+    batchyard: Callable[..., Result], sweep: Path, small_disk: Callable[[int], Path], option: str
+):
+    disk = small_disk(4)
+    result = batchyard("export", sweep, option, disk / "rows")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == (
+        f"error: {disk / 'rows'} cannot be written: the disk is full or a quota used up; free some of it\n"
+    )
+    assert list(disk.iterdir()) == []
+
+
 def test_a_folder_that_is_no_sweep(batchyard: Callable[..., Result], tmp_path: Path):
     result = batchyard("export", tmp_path, "--csv", tmp_path / "rows.csv")
     assert (result.exit_code, result.stdout) == (2, "")
