@@ -108,7 +108,7 @@ class Replica:
         await backend.run(works, outputs.append)
         took_s = time.monotonic() - begun_s
         if failed := [output for output in outputs if output.status != "finished"]:
-            raise BackendError(f"a request past the strategy failed: {failed[0].error}")
+            raise BackendError(f"a bare request failed: {failed[0].error}")
         backend.take_steps()
         return took_s
 

@@ -48,7 +48,7 @@ def driver(store_root: str | os.PathLike[str]) -> Driver | None:
 
 def refuse_if_driven(store_root: str | os.PathLike[str]) -> None:
     """StoreError where entering a SweepLock would be refused now; takes nothing and writes nothing."""
-    path = Path(store_root).absolute() / "driver.lock"
+    path = Path(store_root).absolute() / LOCK
     try:
         text = path.read_text(errors="replace")
     except OSError:  # there is none, or the folder is of no use, which others say better

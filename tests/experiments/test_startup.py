@@ -1,7 +1,6 @@
 """What is only looked at comes at once: help and listings import no engine; and help has examples everywhere."""
 
 import re
-import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -52,14 +51,6 @@ def test_all_commands_are_there():
     assert sorted(COMMANDS) == sorted(
         ["sweep", "resume", "simulate", "explain", "ls", "status", "report", "export", "schema"]
     )
-
-
-def test_the_version_is_told_with_the_commit_of_a_checkout(batchyard: Callable[..., Result]):
-    assert imported("--version") == set()
-    result = batchyard("--version")
-    assert result.exit_code == 0
-    assert re.fullmatch(r"batchyard \d+\.\d+\.\d+( \(commit [0-9a-f]{12}(, changed)?\))?\n", result.stdout)
-    assert ("commit" in result.stdout) == (ROOT / ".git").exists()
 
 
 def test_the_version_is_told_with_the_commit_of_a_checkout(batchyard: Callable[..., Result]):

@@ -197,7 +197,7 @@ def shifted(call: Call, shift_s: float) -> Call:
                 replace(
                     run,
                     ended_s=run.ended_s + shift_s,
-                    batch=replace(run.batch, launched_s=run.batch.launched_s + shift_s),
+                    batch=run.batch._replace(launched_s=run.batch.launched_s + shift_s),
                 )
                 for run in answer.runs
             ]

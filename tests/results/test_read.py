@@ -105,7 +105,7 @@ def test_what_cannot_be_read_is_told(made_sweep: ModuleType, tmp_path: Path):
 
 
 def test_a_folder_that_is_no_sweep(tmp_path: Path):
-    with pytest.raises(StoreError, match=r"holds no sweep\.json"):
+    with pytest.raises(StoreError, match=r"does not exist"):
         read(tmp_path / "none")
     assert not (tmp_path / "none").exists()
 

@@ -102,7 +102,7 @@ def test_a_sweep_that_is_measuring_its_rates(tmp_path: Path):
             None,
             None,
         )
-    with pytest.raises(StoreError, match=r"holds no sweep\.json"):
+    with pytest.raises(StoreError, match=r"does not exist"):
         standing(folder)
 
 
