@@ -7,9 +7,11 @@ import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import numpy as np
 import psutil
 import pytest
 import pytest_asyncio
+from safetensors.numpy import save_file
 
 from deployments.backends.backend import Output, Work
 from deployments.backends.child_processes import ChildProcesses
@@ -145,7 +147,7 @@ async def test_a_started_backend_is_not_started_twice(vllm):
 
 async def test_a_folder_that_is_no_model_is_a_model_error(tmp_path):
     (tmp_path / "config.json").write_text('{"model_type": "no-such-model"}')
-    (tmp_path / "model.safetensors").write_bytes(b"")
+    save_file({"weight": np.zeros((3, 3), np.float32)}, tmp_path / "model.safetensors")
     with pytest.raises(ModelError, match="vLLM cannot load"):
         await backend_of(tmp_path).start()
 

@@ -7,8 +7,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import pytest_asyncio
+from safetensors.numpy import save_file
 
 from deployments.backends.backend import Output, Work
 from deployments.backends.cpu_threads import cores
@@ -177,7 +179,7 @@ async def test_a_load_that_misses_its_deadline_is_no_permanent_error(tiny_model:
 
 async def test_broken_weights_are_a_permanent_error_in_one_line(tiny_model: Path, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_bytes((tiny_model / "config.json").read_bytes())
-    (tmp_path / "model.safetensors").write_bytes(b"not weights")
+    save_file({"model.embed_tokens.weight": np.zeros((3, 3), np.float32)}, tmp_path / "model.safetensors")
     backend = HuggingFace(ModelSpec(name=str(tmp_path)), HuggingFaceArgs())
     with pytest.raises(ModelError, match="cannot be loaded") as caught:
         await backend.start()
