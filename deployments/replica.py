@@ -64,6 +64,7 @@ class Replica:
     def __init__(self) -> None:
         self._incarnation = uuid.uuid4().hex[:12]
         self._backend: Backend | None = None
+        self._loading: Backend | None = None
         self._service: Service | None = None
         self._trial = ""
         self._warmed = False
@@ -72,12 +73,15 @@ class Replica:
         self, backend: str, model: ModelSpec | None, engine: Mapping[str, Any]
     ) -> Mapping[str, Any]:
         """Load; returns the backend's setup. BackendError or ModelError if it cannot be had."""
-        if self._backend is not None:
+        if self._backend is not None or self._loading is not None:
             raise BackendError("this replica has already been started")
         if model is not None:  # what was there before may still hold the GPU
             await asyncio.to_thread(claim, lambda _: None)
-        loading = create(backend, model, engine)
-        await loading.start()
+        loading = self._loading = create(backend, model, engine)
+        try:
+            await loading.start()
+        finally:
+            self._loading = None
         self._backend = loading
         gpus = facts(visible_gpus()) if model is not None else {}
         return {**loading.setup, **({"gpus": gpus} if gpus else {})}
@@ -196,12 +200,12 @@ class Replica:
         )
 
     async def stop(self) -> None:
-        """Close the backend; the replica is of no use afterwards."""
+        """Close the backend, also one that still loads; the replica is of no use afterwards."""
         if self._service is not None:
             with contextlib.suppress(Exception):  # what cannot be stopped must be closed all the more
                 await asyncio.wait_for(self._service.abort(), 10)
-        if self._backend is not None:
-            backend, self._backend = self._backend, None
+        backend, self._backend = self._backend or self._loading, None
+        if backend is not None:
             await asyncio.wait_for(backend.close(), 30)
 
     async def _ready(self) -> Backend:

@@ -250,3 +250,15 @@ async def test_stopping_closes_the_backend_even_if_it_cannot_be_aborted(
     assert await causes(calls) == ["engine-dead"] * 3
     await replica.stop()  # again, and nothing happens
     run.returns()
+
+
+async def test_stopping_ends_a_load():
+    replica = Replica()
+    loading = asyncio.create_task(replica.start("simulated", None, {"load_s": 50.0}))
+    await asyncio.sleep(0)
+    with pytest.raises(BackendError, match="already been started"):
+        await replica.start("simulated", None, {})
+    await replica.stop()
+    async with asyncio.timeout(WORD_DEADLINE_S):
+        with pytest.raises(BackendError):
+            await loading
