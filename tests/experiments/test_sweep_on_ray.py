@@ -73,6 +73,7 @@ def kill_newest(word: str) -> int:
     return victim.pid
 
 
+@pytest.mark.fault
 def test_a_replica_killed_in_mid_trial_costs_one_attempt_and_no_row(
     made_config: Callable[..., SweepConfig], tmp_path: Path
 ) -> None:
