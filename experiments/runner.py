@@ -7,22 +7,21 @@ Tune reuses the actor from cell to cell and tries a cell again when `step` raise
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from ray import tune
 
-from deployments.errors import EngineDead, ModelError, last_line
+from deployments.errors import ModelError
 from deployments.exact_timers import exact_timers
 from deployments.lanes import Lane, Load, board, occupy, raised_there
 from deployments.local_ray import DRIVER_RESOURCE
 from experiments.cells import Cell
 from experiments.errors import TrialError
+from experiments.failures import failure_of
 from experiments.traffic import traffic
 from experiments.trial import State, TrialRun
 from results.attempt import Attempt
 from results.errors import DiskFull, one_line
-from results.records import Failure
 from results.store import Store
 from workloads.errors import WorkloadError
 
@@ -149,28 +148,9 @@ def load_of(cell: Cell) -> Load:
 
 def _fail(attempt: Attempt, error: BaseException, *, permanent: bool) -> str:
     """Record it; what it was."""
-    failure = _failure(attempt, error, permanent=permanent)
+    failure = failure_of(attempt, raised_there(error), permanent=permanent)
     attempt.fail(failure)
     return failure.in_words
 
-
-def _failure(attempt: Attempt, error: BaseException, *, permanent: bool) -> Failure:
-    error = raised_there(error)
-    cause = error.cause if isinstance(error, TrialError) else _CAUSES.get(type(error), type(error).__name__)
-    return Failure(
-        cell_id=attempt.cell_id,
-        attempt=attempt.number,
-        cause=cause,
-        error=last_line(error),
-        permanent=permanent,
-        failed_at=datetime.now(UTC).isoformat(timespec="seconds"),
-    )
-
-
-_CAUSES: dict[type[BaseException], str] = {
-    ModelError: "model",
-    EngineDead: "engine-dead",
-    DiskFull: "disk-full",
-}
 
 RESOURCES: dict[str, float] = {"cpu": 0, DRIVER_RESOURCE: 1}

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from deployments.errors import last_line
 from deployments.virtual.driver import simulate
 from deployments.virtual.engine import EngineSettings
 from deployments.virtual.outcomes import FAILED
@@ -18,6 +17,7 @@ from deployments.virtual.run import Run
 from deployments.virtual.tables import ROWS, batch_tables, request_tables
 from experiments.cells import Cell
 from experiments.errors import TrialError
+from experiments.failures import failure_of
 from experiments.rows import settings
 from experiments.simulation.engines import engine_of
 from experiments.simulation.premise import Premise
@@ -25,7 +25,7 @@ from experiments.simulation.simulation import shape_hash
 from experiments.simulation_entry import SimulationEntry
 from results.attempt import Attempt
 from results.errors import StoreError
-from results.records import VIRTUAL, Clock, Failure, Trial
+from results.records import VIRTUAL, Clock, Trial
 from results.store import Store
 from strategies.registry import create
 from workloads.shape import Shape
@@ -41,7 +41,7 @@ def run_cell(
     except StoreError:
         raise
     except Exception as error:  # noqa: BLE001 - a strategy is anybody's code, and other cells go on
-        attempt.fail(_failure(attempt, error))
+        attempt.fail(failure_of(attempt, error, permanent=True))
         return False
     return True
 
@@ -151,14 +151,3 @@ def _described(premise: Premise, engine: EngineSettings) -> dict[str, Any]:
         "step_times": premise.text,
         **limits,
     }
-
-
-def _failure(attempt: Attempt, error: Exception) -> Failure:
-    return Failure(
-        cell_id=attempt.cell_id,
-        attempt=attempt.number,
-        cause=error.cause if isinstance(error, TrialError) else type(error).__name__,
-        error=last_line(error),
-        permanent=True,
-        failed_at=datetime.now(UTC).isoformat(timespec="seconds"),
-    )

@@ -372,16 +372,12 @@ SITUATIONS: dict[str, tuple[Situation, str]] = {
     "vLLM where it is not installed": (without_vllm, "c.yaml:9: strategies[0].backends: vllm is not installed here; where it cannot be (macOS, Arm), continuous runs on huggingface-continuous"),
     # results
     "results in a folder of no name": (plain("sweep", "c.yaml", "--results", ""), "Invalid value for '--results': must name a place, got nothing; see `batchyard sweep --help`"),
-    "list of a folder of no name": (plain("ls", "--results", ""), "Invalid value for '--results': must name a place, got nothing; see `batchyard ls --help`"),
-    "report into a file of no name": (plain("report", "made", "-o", ""), "Invalid value for '-o' / '--output': must name a place, got nothing; see `batchyard report --help`"),
     "results that are a file": (plain("sweep", "c.yaml", "--results", "c.yaml"), "{here}/c.yaml/good-{hash}/driver.lock cannot be written: Not a directory; give a folder that can be"),
     "results on no disk": (plain("sweep", "c.yaml", "--results", "/proc/nowhere"), "/proc/nowhere/good-{hash}/driver.lock cannot be written: No such file or directory; give a folder that can be"),
     "results in a bucket": (plain("sweep", "c.yaml", "--results", "s3://bucket/sweeps"), "--results must be a folder of this machine, got s3:/bucket/sweeps"),
-    "simulated results in a bucket": (plain("simulate", "c.yaml", "--results", "s3://bucket/sweeps"), "--results must be a folder of this machine, got s3:/bucket/sweeps"),
     "results in a sweep": (into_a_sweep("sweep", ""), "--results may not be in a sweep's folder, got out/good-{hash}, which is in {here}/out/good-{hash}"),
     "results deep in a sweep": (into_a_sweep("sweep", "/cells/more"), "--results may not be in a sweep's folder, got out/good-{hash}/cells/more, which is in {here}/out/good-{hash}"),
     "results in a sweep, only asked": (into_a_sweep("sweep", "", "--dry-run"), "--results may not be in a sweep's folder, got out/good-{hash}, which is in {here}/out/good-{hash}"),
-    "simulated results in a sweep": (into_a_sweep("simulate", ""), "--results may not be in a sweep's folder, got out/good-{hash}, which is in {here}/out/good-{hash}"),
     "a sweep's record as config": (a_record, "out/good-{hash}/sweep.json: is a sweep's record, not a config: `batchyard resume out/good-{hash}` goes on with it"),
     "results with a name that is too long": (plain("sweep", "c.yaml", "--results", "r" * 300), "{here}/{long}/good-{hash}/sweep.json cannot be looked at: File name too long"),
     "lock held": (held(), "{here}/out/good-{hash} is driven by process N on HOST (since WHEN); wait for it or end it first"),
@@ -397,6 +393,16 @@ SITUATIONS: dict[str, tuple[Situation, str]] = {
     "sweep.json from the future": (begun("sweep", "c.yaml", "--results", "out", schema_version=9), "{here}/out/good-{hash}/sweep.json has schema version 9, this program reads up to 1: use the newer one"),
     "sweep.json without what was resolved": (begun("sweep", "c.yaml", "--results", "out", resolved=...), f"out/good-{{hash}}/sweep.json: resolved must be a JSON object, has none; {DAMAGED}"),
     "sweep.json with half of what was resolved": (begun("sweep", "c.yaml", "--results", "out", resolved={"rates": [1]}), "out/good-{hash}/sweep.json: resolved must hold rates and durations_s: 'durations_s'"),
+    # the command line
+    "no such option": (plain("sweep", "c.yaml", "--result", "out"), "No such option: --result (Possible options: --fresh, --results); see `batchyard sweep --help`"),
+    "no config": (plain("sweep"), "Missing argument 'config'; see `batchyard sweep --help`"),
+}  # fmt: skip
+
+OTHER_COMMANDS: dict[str, tuple[Situation, str]] = {  # than sweep: they cannot be tried dry
+    "list of a folder of no name": (plain("ls", "--results", ""), "Invalid value for '--results': must name a place, got nothing; see `batchyard ls --help`"),
+    "report into a file of no name": (plain("report", "made", "-o", ""), "Invalid value for '-o' / '--output': must name a place, got nothing; see `batchyard report --help`"),
+    "simulated results in a bucket": (plain("simulate", "c.yaml", "--results", "s3://bucket/sweeps"), "--results must be a folder of this machine, got s3:/bucket/sweeps"),
+    "simulated results in a sweep": (into_a_sweep("simulate", ""), "--results may not be in a sweep's folder, got out/good-{hash}, which is in {here}/out/good-{hash}"),
     "resume of no folder": (plain("resume", "nowhere"), "nowhere: does not exist; give a sweep's folder (`batchyard ls` lists them)"),
     "resume of a folder that is no sweep": (plain("resume", "."), ".: holds no sweep.json; give a sweep's folder (`batchyard ls` lists them)"),
     "resume of a name that is too long": (plain("resume", "r" * 300), "{here}/{long}/sweep.json cannot be looked at: File name too long"),
@@ -413,8 +419,5 @@ SITUATIONS: dict[str, tuple[Situation, str]] = {
     "report of an attempt from the future": (future_attempt, "{here}/made/cells/cell-000/attempt-2/done.json has schema version 2, this program reads up to 1: use the newer one"),
     "report into a file": (page_in_a_file, "file/page.html cannot be written: File exists; give a folder that can be"),
     "report with JSON nested too deep": (damaged("[" * 100_000, "report", "SWEEP"), "{here}/out/good-{hash}/sweep.json must be JSON with a schema_version: maximum recursion depth exceeded…"),
-    # the command line
     "no such command": (plain("swep", "c.yaml"), "No such command 'swep'. Did you mean 'sweep'?; see `batchyard --help`"),
-    "no such option": (plain("sweep", "c.yaml", "--result", "out"), "No such option: --result (Possible options: --fresh, --results); see `batchyard sweep --help`"),
-    "no config": (plain("sweep"), "Missing argument 'config'; see `batchyard sweep --help`"),
-}  # fmt: skip
+}

@@ -21,6 +21,7 @@ from tests.experiments.bad_situations import (
     CHATS,
     FORM,
     ON_A_MODEL,
+    OTHER_COMMANDS,
     SITUATIONS,
     Here,
     Situation,
@@ -58,6 +59,7 @@ CASES: dict[str, tuple[Situation, str]] = {
     **{name: (changed(change), f"c.yaml:{line}") for name, (change, line) in CONFIGS.items()},
     **{name: (written(content), line) for name, (content, line) in FILES.items()},
     **SITUATIONS,
+    **OTHER_COMMANDS,
 }
 
 
@@ -121,8 +123,6 @@ def test_a_dry_run_refuses_what_the_sweep_refuses_and_writes_nothing(
 ) -> None:
     situation, line = SITUATIONS[name]
     arguments = situation(here)
-    if arguments[0] != "sweep":
-        pytest.skip("only a sweep can be tried dry")
     before = contents(tmp_path)
     result = CliRunner().invoke(app, [*arguments, "--dry-run"], prog_name="batchyard")
     assert (type(result.exception), result.exit_code) == (SystemExit, 2)

@@ -1,9 +1,7 @@
 """What the contract suite cannot ask of every backend: cuts in mid-batch, errors inside a forward pass."""
 
 import asyncio
-import itertools
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,7 @@ from deployments.backends.engine_args import HuggingFaceArgs
 from deployments.backends.huggingface import HuggingFace
 from deployments.errors import BackendError, ModelError, OutOfMemory
 from deployments.models import ModelSpec
+from tests.deployments.backends.forward_pass import before_pass
 
 pytestmark = [pytest.mark.model, pytest.mark.asyncio(loop_scope="module")]
 
@@ -40,27 +39,16 @@ async def run(backend: HuggingFace, *batch: Work) -> list[Output]:
     return delivered
 
 
-@contextmanager
-def before_pass(backend: HuggingFace, number: int, act: Callable[[], Any]) -> Iterator[None]:
-    """Do something in the engine's thread just before its forward pass of that number, from 1."""
-    passes = itertools.count(1)
-
-    def hook(module: Any, args: Any, kwargs: Any) -> None:
-        if next(passes) == number:
-            act()
-
+def model_of(backend: HuggingFace) -> Any:
+    """The model in its engine."""
     assert backend._engine is not None
-    handle = backend._engine.loaded.model.register_forward_pre_hook(hook, with_kwargs=True)
-    try:
-        yield
-    finally:
-        handle.remove()
+    return backend._engine.loaded.model
 
 
 async def test_a_cut_in_mid_batch_finishes_the_rows_that_have_their_length(backend: HuggingFace) -> None:
     loop, sixth_pass = asyncio.get_running_loop(), asyncio.Event()
     whole = await run(backend, work("long", 40))
-    with before_pass(backend, 6, lambda: loop.call_soon_threadsafe(sixth_pass.set)):
+    with before_pass(model_of(backend), 6, lambda: loop.call_soon_threadsafe(sixth_pass.set)):
         delivered: list[Output] = []
         open_run = asyncio.create_task(
             backend.run([work("short", 3), work("long", 1500), work("five", 5)], delivered.append)
@@ -80,8 +68,8 @@ async def test_a_cut_in_mid_batch_finishes_the_rows_that_have_their_length(backe
 async def test_a_cancelled_run_stops_the_engine(backend: HuggingFace) -> None:
     loop, third_pass, last_passes = asyncio.get_running_loop(), asyncio.Event(), []
     with (
-        before_pass(backend, 3, lambda: loop.call_soon_threadsafe(third_pass.set)),
-        before_pass(backend, 1400, lambda: last_passes.append("reached")),
+        before_pass(model_of(backend), 3, lambda: loop.call_soon_threadsafe(third_pass.set)),
+        before_pass(model_of(backend), 1400, lambda: last_passes.append("reached")),
     ):
         delivered: list[Output] = []
         open_run = asyncio.create_task(backend.run([work("long", 1500)], delivered.append))
@@ -98,7 +86,9 @@ async def test_out_of_memory_delivers_nothing_and_the_batch_may_run_again(backen
     import torch
 
     batch = [work("a", 5), Work(request_id="invalid", prompt_ids=[], output_tokens=1), work("b", 5)]
-    with before_pass(backend, 3, lambda: torch.empty(2**50, dtype=torch.uint8)):  # the allocator's own error
+    with before_pass(
+        model_of(backend), 3, lambda: torch.empty(2**50, dtype=torch.uint8)
+    ):  # the allocator's own error
         delivered: list[Output] = []
         with pytest.raises(OutOfMemory, match="can't allocate memory"):
             await backend.run(batch, delivered.append)
@@ -113,7 +103,7 @@ async def test_a_gpu_out_of_memory_is_recognised_too(backend: HuggingFace) -> No
     def fail() -> None:
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.\nmore lines")
 
-    with before_pass(backend, 1, fail), pytest.raises(OutOfMemory) as caught:
+    with before_pass(model_of(backend), 1, fail), pytest.raises(OutOfMemory) as caught:
         await run(backend, work("a", 5))
     assert str(caught.value) == "CUDA out of memory. Tried to allocate 2.00 GiB."
 
@@ -122,7 +112,7 @@ async def test_another_error_fails_the_rows_of_its_batch_alone(backend: HuggingF
     def fail() -> None:
         raise IndexError("index out of range in self")
 
-    with before_pass(backend, 2, fail):
+    with before_pass(model_of(backend), 2, fail):
         failed = await run(backend, work("a", 5), work("b", 1))
     for output in failed:
         assert (output.status, output.cause) == ("failed", "IndexError")
@@ -156,7 +146,7 @@ async def test_peak_memory_is_that_of_the_period(backend: HuggingFace) -> None:
     backend.reset_memory()
     await run(backend, work("a", 2))
     quiet = backend.memory()
-    with before_pass(backend, 1, spike):
+    with before_pass(model_of(backend), 1, spike):
         await run(backend, work("a", 2))
     spiked = backend.memory()
     backend.reset_memory()

@@ -1,11 +1,10 @@
 """What the contract suite cannot ask of every backend: preemption, a small cache, a loop that crashes."""
 
 import asyncio
-import itertools
 import random
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from deployments.backends.engine_args import HuggingFaceContinuousArgs
 from deployments.backends.huggingface_continuous import HuggingFaceContinuous
 from deployments.errors import BackendError, EngineDead, ModelError
 from deployments.models import ModelSpec
+from tests.deployments.backends.forward_pass import before_pass
 
 pytestmark = [pytest.mark.model, pytest.mark.asyncio(loop_scope="module")]
 
@@ -75,21 +75,10 @@ async def steps_until(
     assert not running.done()
 
 
-@contextmanager
-def before_pass(backend: HuggingFaceContinuous, number: int, act: Callable[[], Any]) -> Iterator[None]:
-    """Do something in the engine's thread just before its forward pass of that number, from 1."""
-    passes = itertools.count(1)
-
-    def hook(module: Any, args: Any, kwargs: Any) -> None:
-        if next(passes) == number:
-            act()
-
+def model_of(backend: HuggingFaceContinuous) -> Any:
+    """The model in its engine."""
     assert backend._engine is not None
-    handle = backend._engine.manager.model.register_forward_pre_hook(hook, with_kwargs=True)
-    try:
-        yield
-    finally:
-        handle.remove()
+    return backend._engine.manager.model
 
 
 async def test_ids_and_stamps_survive_preemption(
@@ -289,7 +278,7 @@ async def test_a_crashed_loop_fails_what_is_open_and_what_comes(
     threads = set(threading.enumerate())
     async with started(tiny_model) as backend:
         with (
-            before_pass(backend, 4, fail),
+            before_pass(model_of(backend), 4, fail),
             pytest.raises(EngineDead, match="ended: index out of range in self"),
         ):
             await backend.run([work("short", 3, 2), *works(SLOTS + 2, 3, 50)], delivered.append)
