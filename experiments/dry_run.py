@@ -13,7 +13,7 @@ from experiments.console import emit, show, table, tell
 from experiments.plan import AROUND_S, LOAD_S, OTHER_LOAD_S, TIMING_S, Plan, Span, make_plan, to_dict
 from experiments.preflight import check
 from experiments.resolve import OUTPUT_TOKENS, REPEATS
-from experiments.sweep import begun, cells_of, sweep_root
+from experiments.sweep_record import begun, cells_of, sweep_root
 from results.lock import driver
 from results.place import check_place
 from results.store import Store

@@ -4,32 +4,28 @@ The store is the truth and Tune the scheduler: each block is a new Tuner over th
 `done.json`. Whatever stopped a sweep, the same command goes on with what is missing.
 """
 
-import os
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from deployments.errors import BackendError
 from deployments.gpu_claim import claim
 from deployments.lanes import LaneView, start_board
 from deployments.local_ray import local_ray
-from experiments.cells import Cell, blocks, cells, cells_hash
+from experiments.cells import Cell, blocks, cells
 from experiments.config import SweepConfig
-from experiments.consistency import unfilled_now
 from experiments.console import Say
 from experiments.errors import ConfigError, SweepFailed
 from experiments.explain.over_sweep import with_guides
-from experiments.inputs import check_inputs, input_hashes
 from experiments.preflight import check
 from experiments.progress import SweepProgress
 from experiments.provenance import provenance
 from experiments.resolved import Resolved
 from experiments.running_results import RunningResults
 from experiments.simulation.occupancy import with_occupancy
-from experiments.traffic import traffic
+from experiments.sweep_record import begun, cells_of, check_traffic, resolve_and_record
 from results.earlier_run import move_aside
 from results.errors import DiskFull, StoreError, one_line
 from results.findings import Findings
@@ -37,10 +33,8 @@ from results.lock import SweepLock, refuse_if_driven
 from results.report.page import write_page
 from results.store import Store
 from results.summary import Spread, find
-from results.sweep_document import RESOLVED, check_sweep
 from results.sweep_folder import PAGE
 from workloads.errors import WorkloadError
-from workloads.workload import workload_hash
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,11 +53,6 @@ class Outcome:
     def complete(self) -> bool:
         """Whether every cell is done."""
         return self.done == self.planned
-
-
-def sweep_root(config: SweepConfig, results: str | os.PathLike[str]) -> str:
-    """A sweep's folder: its name and the hash of its config as written."""
-    return f"{os.fspath(results).rstrip('/')}/{config.name}-{config.config_hash}"
 
 
 def run_sweep(config: SweepConfig, root: str, say: Say, *, fresh: bool = False) -> Outcome:
@@ -93,13 +82,13 @@ def run_sweep(config: SweepConfig, root: str, say: Say, *, fresh: bool = False) 
             if not left:
                 return _outcome(root, planned, store, ran=0)
             say(f"going on: {len(planned) - len(left)} of {len(planned)} cells are done")
-            _check_traffic(planned, info or {})
+            check_traffic(planned, info or {})
         with _once_started():
             say("starting Ray on this machine")
             with local_ray(gpus) as ray:
                 lane_board = start_board(lanes := max(1, ray.gpus))
                 if info is None or planned is None:
-                    info = _resolve(config, store, ray.gpus, say)
+                    info = resolve_and_record(config, store, ray.gpus, say)
                     planned = cells(config, Resolved.from_dict(info["resolved"]))
                 before = len(planned) - len(_left(planned, store))
                 _run_blocks(_Driver(config, planned, info, store, lanes, lane_board, ray.folder))
@@ -129,99 +118,9 @@ def drawn(store: Store, spread: Spread = map) -> tuple[str, Findings]:
     return path, findings
 
 
-def begun(config: SweepConfig, store: Store) -> dict[str, Any] | None:
-    """What the sweep recorded when it began, None if it has not.
-
-    StoreError if that is not of this config, ConfigError if a file that its workload reads has changed.
-    """
-    info = store.read_sweep()
-    if info is None:
-        return None
-    check_sweep(info, store.root, RESOLVED)
-    if info["config_hash"] != config.config_hash:
-        raise StoreError(
-            f"{store.root}/sweep.json is of another config ({info['config_hash']}, this one is "
-            f"{config.config_hash}): move it away, or --fresh starts anew"
-        )
-    try:
-        Resolved.from_dict(info["resolved"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise StoreError(
-            f"{store.root}/sweep.json: resolved must hold rates and durations_s: {one_line(error)}"
-        ) from error
-    check_inputs(config, info)
-    return info
-
-
-def cells_of(config: SweepConfig, info: Mapping[str, Any] | None) -> tuple[Cell, ...] | None:
-    """The cells, if the sweep has been resolved."""
-    if info is None:
-        return None
-    planned = cells(config, Resolved.from_dict(info["resolved"]))
-    if cells_hash(planned) != info["cells_hash"]:
-        raise config.error(
-            (),
-            "the cells of this config are not those that the sweep began with (another version of "
-            "batchyard with other defaults): go back to that version, or --fresh starts anew",
-        )
-    return planned
-
-
 def _left(planned: Sequence[Cell], store: Store) -> list[Cell]:
     done = store.done_cells()
     return [cell for cell in planned if cell.cell_id not in done]
-
-
-def _resolve(config: SweepConfig, store: Store, gpus: int, say: Say) -> dict[str, Any]:
-    """Measure what `auto` needs and write it first, so that a resume re-uses it."""
-    from experiments.resolve import run
-
-    resolved, measured = run(config, gpus, say)
-    planned = cells(config, resolved)
-    for warning in unfilled_now(config, resolved.rates, resolved.durations_s):
-        say(f"warning: {warning}")
-    say(
-        f"arrival rates: {', '.join(f'{rate:g}' for rate in resolved.rates)} requests/s, {len(planned)} cells"
-    )
-    info = {
-        "name": config.name,
-        "config_hash": config.config_hash,
-        "config": dict(config.as_written),
-        "resolved": resolved.to_dict(),
-        "measured": measured,
-        "planned_cells": len(planned),
-        "cells_hash": cells_hash(planned),
-        "workload_hashes": _hashes(planned),
-        "input_hashes": input_hashes(config),
-        "provenance": provenance(),
-        "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
-    store.write_sweep(info)
-    return info
-
-
-def _hashes(planned: Sequence[Cell]) -> dict[str, str]:
-    """Workload hash by "rate/repeat": all strategies of a rate and repeat get the same requests."""
-    one = {f"{cell.rate!r}/{cell.repeat}": cell for cell in planned}
-    return {key: workload_hash(traffic(cell).requests) for key, cell in one.items()}
-
-
-def _recorded_hash(key: str, info: Mapping[str, Any]) -> str | None:
-    """Of one rate and repeat; the first sweeps wrote a rate with 6 digits."""
-    rate, repeat = key.split("/")
-    found: str | None = info["workload_hashes"].get(
-        key, info["workload_hashes"].get(f"{float(rate):g}/{repeat}")
-    )
-    return found
-
-
-def _check_traffic(planned: Sequence[Cell], info: Mapping[str, Any]) -> None:
-    for key, value in _hashes(planned).items():
-        if _recorded_hash(key, info) != value:
-            raise ConfigError(
-                f"the requests at rate/repeat {key} are not those that the sweep began with "
-                "(another tokenizer, prompt file, trace or version): --fresh starts anew"
-            )
 
 
 @dataclass(frozen=True, slots=True)

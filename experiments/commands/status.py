@@ -37,7 +37,7 @@ def _cells(one: "Standing") -> "Sequence[Cell]":
     from experiments.config import parse
     from experiments.errors import ConfigError
     from experiments.simulation.simulation import Simulation
-    from experiments.sweep import begun, cells_of
+    from experiments.sweep_record import begun, cells_of
     from results.errors import StoreError, one_line
     from results.store import Store
     from results.sweep_document import CONFIGURED, check_sweep

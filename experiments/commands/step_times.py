@@ -39,7 +39,7 @@ def timed_sweep(
     ConfigError if two options say how long steps take, StoreError if the named sweep does not.
     """
     from experiments.explain.basis import measured
-    from experiments.sweep import sweep_root
+    from experiments.sweep_record import sweep_root
     from results.read import open_sweep
     from results.store import Store
 

@@ -71,7 +71,8 @@ def resume(folder: Folder, as_json: AsJson = False) -> None:
 
 
 def _run(config: "SweepConfig", results: Path, *, fresh: bool, again: str, as_json: bool) -> None:
-    from experiments.sweep import run_sweep, sweep_root
+    from experiments.sweep import run_sweep
+    from experiments.sweep_record import sweep_root
 
     try:
         outcome = run_sweep(config, sweep_root(config, results), tell, fresh=fresh)

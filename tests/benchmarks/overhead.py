@@ -1,4 +1,4 @@
-"""What does batchyard itself cost? Ratios of one run, on a real model behind Ray Serve (about 15 minutes).
+"""What does batchyard itself cost? Ratios of one run, on a real model behind Ray Serve.
 
 Bare against through: the same full batch is run by the engine inside the replica, and sent request by
 request through client, Serve, dispatcher and strategy to the same engine, in turn, so that a machine that

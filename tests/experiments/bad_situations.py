@@ -19,7 +19,7 @@ import pytest
 import yaml
 
 from experiments.config import load
-from experiments.sweep import sweep_root
+from experiments.sweep_record import sweep_root
 from results.lock import SweepLock
 from tests.experiments.bad_configs import GOOD
 
@@ -399,25 +399,88 @@ SITUATIONS: dict[str, tuple[Situation, str]] = {
 }  # fmt: skip
 
 OTHER_COMMANDS: dict[str, tuple[Situation, str]] = {  # than sweep: they cannot be tried dry
-    "list of a folder of no name": (plain("ls", "--results", ""), "Invalid value for '--results': must name a place, got nothing; see `batchyard ls --help`"),
-    "report into a file of no name": (plain("report", "made", "-o", ""), "Invalid value for '-o' / '--output': must name a place, got nothing; see `batchyard report --help`"),
-    "simulated results in a bucket": (plain("simulate", "c.yaml", "--results", "s3://bucket/sweeps"), "--results must be a folder of this machine, got s3:/bucket/sweeps"),
-    "simulated results in a sweep": (into_a_sweep("simulate", ""), "--results may not be in a sweep's folder, got out/good-{hash}, which is in {here}/out/good-{hash}"),
-    "resume of no folder": (plain("resume", "nowhere"), "nowhere: does not exist; give a sweep's folder (`batchyard ls` lists them)"),
-    "resume of a folder that is no sweep": (plain("resume", "."), ".: holds no sweep.json; give a sweep's folder (`batchyard ls` lists them)"),
-    "resume of a name that is too long": (plain("resume", "r" * 300), "{here}/{long}/sweep.json cannot be looked at: File name too long"),
-    "resume of a file": (plain("resume", "c.yaml"), "c.yaml: is a file; give a sweep's folder (`batchyard ls` lists them)"),
-    "resume of a renamed folder": (renamed, "mine: must be named good-{hash} as its config says; rename it back"),
-    "resume without a config": (begun("resume", "SWEEP", config=...), f"out/good-{{hash}}/sweep.json: config must be a JSON object, has none; {DAMAGED}"),
-    "resume of a config that is wrong now": (begun("resume", "SWEEP", config={**yaml.safe_load(GOOD), "repeats": 0}), "out/good-{hash}/sweep.json: repeats: must be at least 1, got 0"),
-    "resume of what is no JSON": (damaged(b"\xff\x00", "resume", "SWEEP"), "{here}/out/good-{hash}/sweep.json must be JSON with a schema_version: Expecting value: line 1 column 1 (char 0)"),
-    "resume of a list": (damaged("[]", "resume", "SWEEP"), "{here}/out/good-{hash}/sweep.json must be JSON with a schema_version: 'schema_version'"),
-    "report of no folder": (plain("report", "nowhere"), "nowhere: does not exist; give a sweep's folder (`batchyard ls` lists them)"),
-    "report of a folder that is no sweep": (plain("report", "."), ".: holds no sweep.json; give a sweep's folder (`batchyard ls` lists them)"),
-    "report of a sweep without a name": (begun("report", "SWEEP", name=...), f"out/good-{{hash}}/sweep.json: name must be text, has none; {DAMAGED}"),
-    "report from the future": (begun("report", "SWEEP", schema_version=9), "{here}/out/good-{hash}/sweep.json has schema version 9, this program reads up to 1: use the newer one"),
-    "report of an attempt from the future": (future_attempt, "{here}/made/cells/cell-000/attempt-2/done.json has schema version 2, this program reads up to 1: use the newer one"),
-    "report into a file": (page_in_a_file, "file/page.html cannot be written: File exists; give a folder that can be"),
-    "report with JSON nested too deep": (damaged("[" * 100_000, "report", "SWEEP"), "{here}/out/good-{hash}/sweep.json must be JSON with a schema_version: maximum recursion depth exceeded…"),
-    "no such command": (plain("swep", "c.yaml"), "No such command 'swep'. Did you mean 'sweep'?; see `batchyard --help`"),
+    "list of a folder of no name": (
+        plain("ls", "--results", ""),
+        "Invalid value for '--results': must name a place, got nothing; see `batchyard ls --help`",
+    ),
+    "report into a file of no name": (
+        plain("report", "made", "-o", ""),
+        "Invalid value for '-o' / '--output': must name a place, got nothing; see `batchyard report --help`",
+    ),
+    "simulated results in a bucket": (
+        plain("simulate", "c.yaml", "--results", "s3://bucket/sweeps"),
+        "--results must be a folder of this machine, got s3:/bucket/sweeps",
+    ),
+    "simulated results in a sweep": (
+        into_a_sweep("simulate", ""),
+        "--results may not be in a sweep's folder, got out/good-{hash}, which is in {here}/out/good-{hash}",
+    ),
+    "resume of no folder": (
+        plain("resume", "nowhere"),
+        "nowhere: does not exist; give a sweep's folder (`batchyard ls` lists them)",
+    ),
+    "resume of a folder that is no sweep": (
+        plain("resume", "."),
+        ".: holds no sweep.json; give a sweep's folder (`batchyard ls` lists them)",
+    ),
+    "resume of a name that is too long": (
+        plain("resume", "r" * 300),
+        "{here}/{long}/sweep.json cannot be looked at: File name too long",
+    ),
+    "resume of a file": (
+        plain("resume", "c.yaml"),
+        "c.yaml: is a file; give a sweep's folder (`batchyard ls` lists them)",
+    ),
+    "resume of a renamed folder": (
+        renamed,
+        "mine: must be named good-{hash} as its config says; rename it back",
+    ),
+    "resume without a config": (
+        begun("resume", "SWEEP", config=...),
+        f"out/good-{{hash}}/sweep.json: config must be a JSON object, has none; {DAMAGED}",
+    ),
+    "resume of a config that is wrong now": (
+        begun("resume", "SWEEP", config={**yaml.safe_load(GOOD), "repeats": 0}),
+        "out/good-{hash}/sweep.json: repeats: must be at least 1, got 0",
+    ),
+    "resume of what is no JSON": (
+        damaged(b"\xff\x00", "resume", "SWEEP"),
+        "{here}/out/good-{hash}/sweep.json must be JSON with a schema_version: Expecting value: line 1 column 1 (char 0)",
+    ),
+    "resume of a list": (
+        damaged("[]", "resume", "SWEEP"),
+        "{here}/out/good-{hash}/sweep.json must be JSON with a schema_version: 'schema_version'",
+    ),
+    "report of no folder": (
+        plain("report", "nowhere"),
+        "nowhere: does not exist; give a sweep's folder (`batchyard ls` lists them)",
+    ),
+    "report of a folder that is no sweep": (
+        plain("report", "."),
+        ".: holds no sweep.json; give a sweep's folder (`batchyard ls` lists them)",
+    ),
+    "report of a sweep without a name": (
+        begun("report", "SWEEP", name=...),
+        f"out/good-{{hash}}/sweep.json: name must be text, has none; {DAMAGED}",
+    ),
+    "report from the future": (
+        begun("report", "SWEEP", schema_version=9),
+        "{here}/out/good-{hash}/sweep.json has schema version 9, this program reads up to 1: use the newer one",
+    ),
+    "report of an attempt from the future": (
+        future_attempt,
+        "{here}/made/cells/cell-000/attempt-2/done.json has schema version 2, this program reads up to 1: use the newer one",
+    ),
+    "report into a file": (
+        page_in_a_file,
+        "file/page.html cannot be written: File exists; give a folder that can be",
+    ),
+    "report with JSON nested too deep": (
+        damaged("[" * 100_000, "report", "SWEEP"),
+        "{here}/out/good-{hash}/sweep.json must be JSON with a schema_version: maximum recursion depth exceeded…",
+    ),
+    "no such command": (
+        plain("swep", "c.yaml"),
+        "No such command 'swep'. Did you mean 'sweep'?; see `batchyard --help`",
+    ),
 }

@@ -11,12 +11,12 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from experiments.capacity import resolve_rates
-from experiments.cells import Cell, cells
+from experiments.cells import Cell, cells, cells_hash
 from experiments.cli import app
 from experiments.config import SweepConfig, parse
 from experiments.inputs import input_hashes
 from experiments.rows import settings
-from experiments.sweep import cells_hash, sweep_root
+from experiments.sweep_record import sweep_root
 from results.records import Failure
 from results.store import Store
 from tests.results import made_sweep as made_sweep_module

@@ -14,7 +14,8 @@ import experiments.cli
 import experiments.sweep
 from experiments.cli import app
 from experiments.config import SweepConfig, load
-from experiments.sweep import Outcome, sweep_root
+from experiments.sweep import Outcome
+from experiments.sweep_record import sweep_root
 from results.lock import SweepLock
 from results.store import Store
 from results.summary import find

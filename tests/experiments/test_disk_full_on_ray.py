@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from experiments.config import SweepConfig
-from experiments.sweep import run_sweep, sweep_root
+from experiments.sweep import run_sweep
+from experiments.sweep_record import sweep_root
 from results.errors import DiskFull
 from results.store import Store
 from tests.experiments.test_sweep_on_ray import once

@@ -9,7 +9,7 @@ from experiments.cells import Cell, cells
 from experiments.config import SweepConfig
 from experiments.errors import ConfigError
 from experiments.resolved import Resolved
-from experiments.sweep import _check_traffic, _hashes
+from experiments.sweep_record import check_traffic, workload_hashes
 
 RATES = (1.0000001, 1.0000002, 4.0)
 
@@ -27,18 +27,18 @@ def planned(made_config: Callable[..., SweepConfig]) -> tuple[Cell, ...]:
 
 
 def test_rates_that_differ_in_the_eighth_digit_have_requests_of_their_own(planned: tuple[Cell, ...]) -> None:
-    assert list(_hashes(planned)) == ["1.0000001/0", "1.0000002/0", "4.0/0"]
+    assert list(workload_hashes(planned)) == ["1.0000001/0", "1.0000002/0", "4.0/0"]
 
 
 def test_other_requests_are_refused_and_the_rate_is_named(planned: tuple[Cell, ...]) -> None:
-    hashes = _hashes(planned)
-    _check_traffic(planned, {"workload_hashes": hashes})
+    hashes = workload_hashes(planned)
+    check_traffic(planned, {"workload_hashes": hashes})
     changed: dict[str, Any] = {"workload_hashes": {**hashes, "1.0000001/0": "another"}}
     with pytest.raises(ConfigError, match=r"^the requests at rate/repeat 1\.0000001/0 are not those"):
-        _check_traffic(planned, changed)
+        check_traffic(planned, changed)
 
 
 def test_a_sweep_that_wrote_its_rates_in_short_goes_on(planned: tuple[Cell, ...]) -> None:
     whole = [cell for cell in planned if cell.rate == 4]
-    (value,) = _hashes(whole).values()
-    _check_traffic(whole, {"workload_hashes": {"4/0": value}})
+    (value,) = workload_hashes(whole).values()
+    check_traffic(whole, {"workload_hashes": {"4/0": value}})

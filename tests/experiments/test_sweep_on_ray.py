@@ -17,7 +17,8 @@ import yaml
 from click.testing import Result
 
 from experiments.config import SweepConfig
-from experiments.sweep import Outcome, run_sweep, sweep_root
+from experiments.sweep import Outcome, run_sweep
+from experiments.sweep_record import sweep_root
 from results.store import Store
 from results.summary import find
 from tests.experiments.descendants import descendants

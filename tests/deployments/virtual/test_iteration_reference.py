@@ -17,9 +17,9 @@ from deployments.virtual.outcomes import FAILED, FINISHED, UNFINISHED
 from deployments.virtual.request_columns import RequestColumns
 from deployments.virtual.run import Run
 from deployments.virtual.step_model import Linear
-from deployments.virtual.tokens import token_times_s
 from strategies.continuous import Continuous
 from tests.deployments.virtual.step_by_step import Outcome, StepByStep
+from tests.deployments.virtual.token_times import token_times_s
 
 FLAT = Linear(fixed_s=2**-5, per_sequence_s=2**-8, per_prefill_token_s=2**-10)
 GROWING = Linear(

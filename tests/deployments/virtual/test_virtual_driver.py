@@ -19,12 +19,12 @@ from deployments.virtual.outcomes import FINISHED, REJECTED, UNFINISHED
 from deployments.virtual.request_columns import RequestColumns
 from deployments.virtual.run import Run
 from deployments.virtual.step_model import Linear
-from deployments.virtual.tokens import token_times_s
 from strategies.continuous import Continuous
 from strategies.dynamic import Dynamic
 from strategies.naive import Naive
 from strategies.registry import create
 from strategies.strategy import EngineView, Launch, Reject, Strategy, Wait, Waiting
+from tests.deployments.virtual.token_times import token_times_s
 
 SECONDS = Linear(fixed_s=1.0, per_sequence_s=0.0, per_prefill_token_s=0.0)
 LOCKSTEP, ITERATION = Lockstep(step=Linear()), Iteration(step=Linear(), max_num_seqs=4)

@@ -18,8 +18,8 @@ from deployments.virtual.lockstep import Lockstep
 from deployments.virtual.request_columns import RequestColumns
 from deployments.virtual.run import Run
 from deployments.virtual.step_model import Linear
-from deployments.virtual.tokens import token_times_s
 from strategies.registry import create
+from tests.deployments.virtual.token_times import token_times_s
 
 examples = settings(max_examples=150, deadline=None)
 STEP_IS_A_SECOND = Linear(fixed_s=1.0, per_sequence_s=0.0, per_prefill_token_s=0.0)

@@ -7,7 +7,7 @@ import pytest
 import yaml
 from rich.cells import cell_len
 
-from experiments.sweep import sweep_root
+from experiments.sweep_record import sweep_root
 from results.store import Store
 
 ROOT = Path(__file__).parents[3]
