@@ -10,5 +10,5 @@ import selectors
 
 
 def exact_timers() -> asyncio.AbstractEventLoop:
-    """A new loop, for `asyncio.Runner(loop_factory=exact_timers)`."""
+    """A new loop, as `asyncio.Runner` takes for its `loop_factory`."""
     return asyncio.SelectorEventLoop(selectors.SelectSelector())

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Any
 
+from deployments import serve_loop
 from deployments.errors import BackendError, ModelError, last_line
 from deployments.lanes import Call, Lane, Load, board, occupy, raised_there
 from deployments.models import Dtype, pick_dtype
@@ -90,4 +91,4 @@ async def _dtype(config: SweepConfig, gpus: int) -> Dtype | None:
 
 def run(config: SweepConfig, gpus: int, notify: Callable[[str], None]) -> tuple[Resolved, dict[str, Any]]:
     """`resolve`, for a caller without a loop."""
-    return asyncio.run(resolve(config, gpus, notify))
+    return serve_loop.run(resolve(config, gpus, notify))

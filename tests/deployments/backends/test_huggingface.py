@@ -1,6 +1,7 @@
 """What the contract suite cannot ask of every backend: cuts in mid-batch, errors inside a forward pass."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 import pytest_asyncio
 from safetensors.numpy import save_file
+from transformers import PreTrainedModel
 
 from deployments.backends.backend import Output, Work
 from deployments.backends.cpu_threads import cores
@@ -159,12 +161,26 @@ async def test_peak_memory_is_that_of_the_period(backend: HuggingFace) -> None:
     assert spiked.peak_bytes - after.peak_bytes > 0.9 * 2**28
 
 
-async def test_a_load_that_misses_its_deadline_is_no_permanent_error(tiny_model: Path) -> None:
+async def test_a_load_that_misses_its_deadline_is_no_permanent_error_and_ends_by_itself(
+    tiny_model: Path,
+) -> None:
+    threads = set(threading.enumerate())
     backend = HuggingFace(ModelSpec(name=str(tiny_model)), HuggingFaceArgs(start_deadline_s=1e-6))
     with pytest.raises(BackendError, match="did not load within 1e-06 s") as caught:
         await backend.start()
     assert not isinstance(caught.value, ModelError)
     await backend.close()
+    for thread in set(threading.enumerate()) - threads:
+        thread.join()
+
+
+async def test_models_that_load_at_the_same_time_leave_transformers_as_it_was(tiny_model: Path) -> None:
+    untouched = PreTrainedModel.tie_weights
+    backends = [HuggingFace(ModelSpec(name=str(tiny_model)), HuggingFaceArgs()) for _ in range(4)]
+    await asyncio.gather(*(backend.start() for backend in backends))
+    assert PreTrainedModel.tie_weights is untouched
+    for backend in backends:
+        await backend.close()
 
 
 async def test_broken_weights_are_a_permanent_error_in_one_line(tiny_model: Path, tmp_path: Path) -> None:
