@@ -14,6 +14,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from strategies.kv_budget import KVBudget
 from strategies.strategy import EngineView, Launch, Reject, Strategy, Trigger, Wait, Waiting
 
 
@@ -49,8 +50,10 @@ class Dispatcher:
         *,
         max_batch_size: int,
         joinable: bool,
+        kv: KVBudget | None = None,
         clean_batches_to_recover: int = 20,
     ) -> None:
+        """`kv`: what a padded batch may take; an engine that is joined does not pad, and has none."""
         self.cap = max_batch_size
         self.running = 0
         self.waiting: deque[Waiting] = deque()  # the queue as it is now, oldest first: to look at
@@ -59,6 +62,7 @@ class Dispatcher:
         self._decide = strategy.decide
         self._max_batch_size = max_batch_size
         self._joinable = joinable
+        self._kv = None if joinable else kv
         self._clean_batches_to_recover = clean_batches_to_recover
         self._clean_batches = 0
         self._careful = False  # from running out of memory until the cap has recovered
@@ -103,7 +107,9 @@ class Dispatcher:
         while self.waiting and self._has_room():
             if self._promised and self._wait_holds(now_s):
                 return decided
-            view = EngineView(self.running, self._idle_since_s, self._joinable, self.closed, self.cap)
+            view = EngineView(
+                self.running, self._idle_since_s, self._joinable, self.closed, self.cap, self._kv
+            )
             answer = self._decide(now_s, self.waiting, view)
             if isinstance(answer, Launch):
                 decided.append(self._launch(answer, now_s))

@@ -1,7 +1,8 @@
 """Continuous batching: release every request at once; the engine re-forms its batch at each step.
 
 Also called in-flight or iteration-level batching (Orca, OSDI 2022). The slots, `max_batch_size` of them,
-are the engine's, and so is the waiting list in front of them.
+are the engine's, and so is the waiting list in front of them. A KV budget is no use here: such an engine keeps
+its own cache, admits what it holds, and does not pad.
 """
 
 from collections.abc import Sequence

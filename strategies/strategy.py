@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
+from strategies.kv_budget import KVBudget
+
 Trigger: TypeAlias = Literal["size", "age", "memory", "flush", "join"]
 
 
@@ -22,7 +24,7 @@ class Waiting(NamedTuple):
     prompt_tokens: int
     max_new_tokens: int
     arrived_s: float
-    priority: int = 0
+    priority: int = 0  # its class; lower goes first
     ttft_deadline_s: float = math.inf
     skips: int = 0  # launches of a younger request while this one waited
 
@@ -35,6 +37,7 @@ class EngineView(NamedTuple):
     joinable: bool  # a request may join while others run
     closed: bool  # every arrival of the trial is in
     cap: int  # the largest batch allowed now (≤ max_batch_size)
+    kv: KVBudget | None = None  # of a backend that pads; None: it does not, or nobody knows
 
 
 @dataclass(frozen=True, slots=True)
