@@ -10,15 +10,14 @@ import secrets
 import shutil
 import signal
 import tempfile
-import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from deployments.gpu_selection import NUMBERING, only
 from deployments.gpus import Gpu, visible_gpus
+from deployments.interruption import Signals
 
 DRIVER_RESOURCE = "driver"  # binds trials to the driver's node
 
@@ -61,53 +60,6 @@ def prepare() -> None:
     os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(16))
 
 
-class _Signals:
-    """Ctrl-C and a polite end raise KeyboardInterrupt once; what comes after them cannot break the ending.
-
-    Nothing happens outside the main thread, where Python allows no handlers.
-    """
-
-    def __init__(self) -> None:
-        self._ctrl_c = signal.getsignal(signal.SIGINT)
-        self._interrupted = False
-
-    def take(self, *numbers: int) -> None:
-        """From now on these raise KeyboardInterrupt, if they are the first."""
-        self._set(self._interrupt, numbers)
-
-    def ignore(self) -> None:
-        """From now on they do nothing."""
-        self._set(_nothing, (signal.SIGINT, signal.SIGTERM))
-
-    def give_back(self) -> None:
-        """As they were, a polite end still as Ctrl-C; an interrupted process ignores them to its very end."""
-        if self._interrupted:  # Python takes its own handlers away before it ends
-            self._set(signal.SIG_IGN, (signal.SIGINT, signal.SIGTERM))
-        else:
-            self._set(self._ctrl_c, (signal.SIGINT,))
-            self._set(_interrupt, (signal.SIGTERM,))
-
-    def _interrupt(self, *_: object) -> None:
-        if not self._interrupted:  # two may have come before Python looked
-            self._interrupted = True
-            self.ignore()
-            raise KeyboardInterrupt
-
-    @staticmethod
-    def _set(handler: Any, numbers: Iterable[int]) -> None:
-        if threading.current_thread() is threading.main_thread():
-            for number in numbers:
-                signal.signal(number, handler)
-
-
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
-
-
-def _nothing(*_: object) -> None:
-    """Unlike SIG_IGN it is not passed on to what is started, and Python does not complain of one that waits."""
-
-
 def _remove_left_behind() -> None:
     """Folders of drivers that were killed, which could not remove them."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_FOLDER}-*-*"):
@@ -136,7 +88,7 @@ def local_ray(gpus: Sequence[Gpu] | None = None) -> Iterator[LocalRay]:
     _remove_left_behind()
     folder = tempfile.mkdtemp(prefix=f"{_FOLDER}-{os.getpid()}-")
     gpus = visible_gpus() if gpus is None else gpus
-    seen, signals = ExitStack(), _Signals()
+    seen, signals = ExitStack(), Signals()
     try:
         signals.take(signal.SIGINT)
         seen.enter_context(only([gpu.label for gpu in gpus]))

@@ -7,19 +7,22 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from multiprocessing.connection import wait as wait_for
 from typing import Any, Self
 
+from deployments.interruption import held
 from experiments.cells import Cell
+from experiments.errors import SweepFailed
 from experiments.simulation.cell_run import run_cell
 from experiments.simulation.premise import Premise
 from experiments.simulation_entry import SimulationEntry
 from results.store import Store
-from results.summary import Spread
 from workloads.shape import Shape, shape
 from workloads.spec import WorkloadSpec
 
@@ -61,30 +64,55 @@ class Workers:
             self._pool.shutdown()
             return
         self._pool.shutdown(wait=False, cancel_futures=True)
-        for (
-            process
-        ) in multiprocessing.active_children():  # a cell may take minutes, and is not worth the wait
-            process.terminate()
+        for process in multiprocessing.active_children():
+            process.terminate()  # a cell may take minutes, and is not worth the wait
+            process.join()
 
     def run(self, left: Sequence[Cell]) -> Iterator[int]:
-        """Run cells; yields how many have ended, at least twice a second. StoreError as the store."""
+        """Run cells; yields how many have ended, at least twice a second. StoreError as the store, or SweepFailed."""
         ordered = sorted(left, key=lambda cell: (cell.repeat, cell.rate))  # those of one shape together
         if self._pool is None:
             for ended, cell in enumerate(ordered, start=1):
                 _run(cell, self._conditions)
                 yield ended
             return
-        running: set[Future[None]] = {self._pool.submit(_run_here, cell) for cell in ordered}
-        while running:
-            done, running = wait(running, timeout=LOOK_EVERY_S, return_when=FIRST_COMPLETED)
-            for one in done:
-                one.result()
-            yield len(ordered) - len(running)
+        with _told_if_killed():
+            with _starting():
+                running: set[Future[None]] = {self._pool.submit(_run_here, cell) for cell in ordered}
+            while running:
+                done, running = wait(running, timeout=LOOK_EVERY_S, return_when=FIRST_COMPLETED)
+                for one in done:
+                    one.result()
+                yield len(ordered) - len(running)
 
-    @property
-    def spread(self) -> Spread:
-        """Maps a function over what can be sent to the processes."""
-        return map if self._pool is None else self._pool.map
+    def spread(self, function: Callable[..., Any], *parts: Iterable[Any]) -> Iterator[Any]:
+        """Map a function over what can be sent to the processes. SweepFailed if one of them is killed."""
+        with _told_if_killed(), _starting():
+            found = map(function, *parts) if self._pool is None else self._pool.map(function, *parts)
+        with _told_if_killed():
+            yield from found
+
+
+@contextmanager
+def _told_if_killed() -> Iterator[None]:
+    try:
+        yield
+    except BrokenProcessPool as error:
+        raise SweepFailed(
+            "a process that ran cells was killed, as systems do that run out of memory; nothing that was "
+            "done is lost: the same command goes on"
+        ) from error
+
+
+@contextmanager
+def _starting() -> Iterator[None]:
+    """Processes start whole, and never see Ctrl-C, which a terminal sends to all: their parent ends them."""
+    with held():
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # they inherit it
+        try:
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 _conditions: Conditions | None = None  # of this process, if it is one of a pool
@@ -93,7 +121,6 @@ _conditions: Conditions | None = None  # of this process, if it is one of a pool
 def _begin(conditions: Conditions) -> None:
     global _conditions
     _conditions = conditions
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is the parent's, who ends this process
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 

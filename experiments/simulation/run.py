@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from deployments.interruption import interruptible
 from experiments.cells import Cell
 from experiments.console import Say
 from experiments.simulation.pool import Conditions, Workers
@@ -23,12 +24,12 @@ PLAIN_EVERY_S = 10.0
 
 
 def run_simulation(simulation: Simulation, root: str, say: Say) -> Outcome:
-    """Run what is missing; returns at once if nothing is. ConfigError, WorkloadError or StoreError.
+    """Run what is missing; returns at once if nothing is. ConfigError, WorkloadError or StoreError, or SweepFailed.
 
-    KeyboardInterrupt loses nothing that was done.
+    KeyboardInterrupt, which a polite end is too, loses nothing that was done and leaves no process behind.
     """
     store = Store(root)
-    with SweepLock(root) as note:
+    with interruptible(), SweepLock(root) as note:
         if note:
             say(note)
         info = _begun(simulation, store)
@@ -103,11 +104,13 @@ def _watched(ended: Iterator[int], planned: int, before: int, say: Callable[[str
                 bar.start()
                 next_s = float("inf")
             elif now_s >= next_s and before + count < planned:
-                left_s = (now_s - began_s) / max(1, count) * (planned - before - count)
-                say(f"[{before + count}/{planned}] about {left_s:.0f} s left")
+                left_s = (now_s - began_s) / count * (planned - before - count) if count else None
+                left = "" if left_s is None else f" about {left_s:.0f} s left"
+                say(f"[{before + count}/{planned}]{left}")
                 next_s = now_s + PLAIN_EVERY_S
             bar.update(task, completed=before + count)
             yield count
     finally:
-        bar.stop()
+        if bar.live.is_started:  # else it would leave an empty line
+            bar.stop()
         sys.stderr.flush()

@@ -1,12 +1,13 @@
 """Configs and sweeps made in code, so that a test says only what it is about."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+import yaml
 from click.testing import Result
 from typer.testing import CliRunner
 
@@ -19,6 +20,7 @@ from experiments.rows import settings
 from experiments.sweep_record import sweep_root
 from results.records import Failure
 from results.store import Store
+from tests.experiments.command_process import CommandProcess
 from tests.results import made_sweep as made_sweep_module
 
 VALUES: dict[str, Any] = {
@@ -56,6 +58,45 @@ def random_prompts() -> dict[str, Any]:
     """The workload with prompts that need no tokenizer, as `simulated` does."""
     prompts = {"source": "random", "tokens": {"distribution": "uniform", "low": 16, "high": 64}}
     return {**copy.deepcopy(VALUES["workload"]), "prompts": prompts}
+
+
+@pytest.fixture
+def short_sweep(config_values: Callable[..., dict[str, Any]], tmp_path: Path) -> Callable[..., Path]:
+    """`short_sweep(duration_s=2)`: the file of a sweep of a few short cells on the simulated backend."""
+
+    def write(**changes: Any) -> Path:
+        short = {
+            "model": ...,
+            "workload": {
+                "prompts": {"source": "random", "tokens": {"distribution": "fixed", "tokens": 8}},
+                "output_tokens": {"distribution": "fixed", "tokens": 4},
+            },
+            "duration_s": 3,
+            "repeats": 1,
+            "strategies": [
+                {"strategy": "naive", "backends": "simulated", "max_batch_size": 2},
+                {"strategy": "dynamic", "backends": "simulated", "max_batch_size": 2, "max_wait_ms": 20},
+            ],
+        }
+        path = tmp_path / "made.yaml"
+        path.write_text(yaml.safe_dump(config_values(**{**short, **changes})))
+        return path
+
+    return write
+
+
+@pytest.fixture
+def started() -> Iterator[Callable[..., CommandProcess]]:
+    """`started("sweep", config)`: the command in a process of its own, which ends with the test at the latest."""
+    begun: list[CommandProcess] = []
+
+    def start(*arguments: object) -> CommandProcess:
+        begun.append(CommandProcess(*arguments))
+        return begun[-1]
+
+    yield start
+    for one in begun:
+        one.kill()
 
 
 @pytest.fixture(scope="session")

@@ -10,22 +10,15 @@ import termios
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
+from tests.experiments.command_process import START
 from tests.experiments.fake_terminal import FakeTerminal
 
 pytestmark = [pytest.mark.ray, pytest.mark.fault]
 
 COLUMNS, ROWS = 80, 24
-START = """
-import sys
-from experiments.cli import main
-sys.argv[0] = "batchyard"
-main()
-"""
 
 
 class OnTerminal:
@@ -86,29 +79,13 @@ class OnTerminal:
 
 
 @pytest.fixture
-def on_terminal(
-    config_values: Callable[..., dict[str, Any]], tmp_path: Path
-) -> Iterator[Callable[[], OnTerminal]]:
-    """Starts a sweep of four short cells on the simulated backend, always the same one."""
-    values = config_values(
-        model=...,
-        workload={
-            "prompts": {"source": "random", "tokens": {"distribution": "fixed", "tokens": 8}},
-            "output_tokens": {"distribution": "fixed", "tokens": 4},
-        },
-        arrival_rate=[20, 30],
-        duration_s=3,
-        repeats=1,
-        strategies=[
-            {"strategy": "naive", "backends": "simulated", "max_batch_size": 2},
-            {"strategy": "dynamic", "backends": "simulated", "max_batch_size": 2, "max_wait_ms": 20},
-        ],
-    )
-    (tmp_path / "made.yaml").write_text(yaml.safe_dump(values))
+def on_terminal(short_sweep: Callable[..., Path], tmp_path: Path) -> Iterator[Callable[[], OnTerminal]]:
+    """Starts a sweep of four cells, always the same one."""
+    config = short_sweep(arrival_rate=[20, 30])
     begun: list[OnTerminal] = []
 
     def start() -> OnTerminal:
-        begun.append(OnTerminal(tmp_path / "made.yaml", tmp_path / "results"))
+        begun.append(OnTerminal(config, tmp_path / "results"))
         return begun[-1]
 
     yield start
