@@ -165,29 +165,6 @@ def test_auto_is_what_the_weakest_of_several_gpus_computes_in(monkeypatch: pytes
     assert pick_dtype("cuda") == "bfloat16"
 
 
-def test_the_first_of_two_conversions_stands(tmp_path: Path) -> None:
-    cached = tmp_path / "model-1"
-    for writer in ("first", "second"):
-        unfinished = tmp_path / writer
-        unfinished.mkdir()
-        (unfinished / "config.json").write_text(writer)
-        packaged_model._publish(unfinished, cached)
-    assert (cached / "config.json").read_text() == "first"
-
-
-def test_a_failed_conversion_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    package = tmp_path / "package"
-    package.mkdir()
-    (package / packaged_model.GGUF).write_bytes(b"not a model")
-    monkeypatch.setenv("BATCHYARD_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(packaged_model, "_packaged", lambda: (package / packaged_model.GGUF, "9.9"))
-    told: list[str] = []
-    with pytest.raises(ModelError, match="cannot be converted"):
-        locate(ModelSpec(name="smollm2-135m"), told.append)
-    assert len(told) == 1
-    assert list((tmp_path / "cache").iterdir()) == []
-
-
 def test_a_package_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packaged_model, "DISTRIBUTION", "no-such-distribution")
     with pytest.raises(ModelError, match="needs the package no-such-distribution"):
