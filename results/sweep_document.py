@@ -53,7 +53,6 @@ _KNOWN: Mapping[str, Kind] = {
     "planned_cells": COUNT,
     "provenance": OBJECT,
     "simulated": SIMULATED,
-    "shapes_hash": TEXT,
     "input_hashes": OBJECT,
 }
 _KNOWN_OF_RESOLVED: Mapping[str, Kind] = {"rates": NUMBERS, "durations_s": NUMBERS, "dtype": TEXT_OR_NULL}

@@ -14,7 +14,7 @@ from experiments.cells import Cell
 from experiments.errors import ConfigError
 from experiments.simulation.cell_run import columns_of, simulated
 from experiments.simulation.engines import engine_of
-from experiments.simulation.simulation import Simulation, shape_of
+from experiments.simulation.simulation import Simulation, check_shapes, shape_of
 from results.errors import StoreError
 from results.findings import Findings, Occupancy, Stretch
 from results.records import VIRTUAL
@@ -38,11 +38,15 @@ def with_occupancy(findings: Findings) -> Findings:
 
 
 def occupancy_of(sweep: Mapping[str, Any], done: Collection[str]) -> Iterator[Occupancy]:
-    """Of a sweep.json, among the cells that ran well; the highest rate first. Errors as of `Simulation.cells`."""
+    """Of a sweep.json, among the cells that ran well; the highest rate first.
+
+    Errors as of `Simulation.cells`; ConfigError too where the requests would be others.
+    """
     simulation = Simulation.from_info(sweep, "sweep.json")
     planned = [cell for cell in simulation.cells(sweep) if cell.repeat == 0 and cell.cell_id in done]
     if not planned:
         return
+    check_shapes(planned, sweep)
     chosen = {(cell.backend, cell.setting) for cell in _chosen(planned)}
     for cell in sorted(planned, key=lambda cell: -cell.rate):
         if (cell.backend, cell.setting) in chosen:

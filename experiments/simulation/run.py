@@ -12,7 +12,7 @@ from deployments.interruption import interruptible
 from experiments.cells import Cell
 from experiments.console import Say
 from experiments.simulation.pool import Conditions, Workers
-from experiments.simulation.simulation import Simulation
+from experiments.simulation.simulation import Simulation, check_shapes
 from experiments.sweep import Outcome, drawn
 from results.errors import StoreError
 from results.lock import SweepLock
@@ -34,10 +34,12 @@ def run_simulation(simulation: Simulation, root: str, say: Say) -> Outcome:
             say(note)
         info = _begun(simulation, store)
         planned = simulation.cells(info)
+        left = _left(planned, store)
         if info is None:
             info = simulation.info()
             store.write_sweep(info)
-        left = _left(planned, store)
+        elif left:
+            check_shapes(planned, info)
         if 0 < len(left) < len(planned):
             say(f"going on: {len(planned) - len(left)} of {len(planned)} cells are done")
         conditions = Conditions(
@@ -67,7 +69,7 @@ def _begun(simulation: Simulation, store: Store) -> dict[str, Any] | None:
     if info is None:
         return None
     check_sweep(info, store.root, RESOLVED)
-    if "simulated" not in info or "shapes_hash" not in info:
+    if "simulated" not in info:
         raise StoreError(f"{store.root}/sweep.json is not of a simulated sweep: --fresh starts anew")
     if info["config_hash"] != simulation.identity:
         raise StoreError(

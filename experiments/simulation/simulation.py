@@ -90,14 +90,15 @@ class Simulation:
         return resolve_rates(self.config, models)
 
     def cells(self, info: Mapping[str, Any] | None = None) -> tuple[Cell, ...]:
-        """Every cell; of a sweep that has begun, as it began. ConfigError if they would be others by now."""
+        """Every cell; of a sweep that has begun, as it began. ConfigError if they would be others by now.
+
+        Their requests are another matter: see `check_shapes`.
+        """
         planned = cells(self.config, Resolved.from_dict(info["resolved"]) if info else self.resolve())
-        if info and (
-            cells_hash(planned) != info["cells_hash"] or shapes_hash(planned) != info["shapes_hash"]
-        ):
+        if info and cells_hash(planned) != info["cells_hash"]:
             raise ConfigError(
-                f"{self.name}: its cells or requests are not those that it began with (another version of "
-                "batchyard, or another trace file): --fresh starts anew"
+                f"{self.name}: its cells are not those that it began with (another version of batchyard): "
+                "--fresh starts anew"
             )
         return planned
 
@@ -118,8 +119,7 @@ class Simulation:
             "measured": {},
             "planned_cells": len(planned),
             "cells_hash": cells_hash(planned),
-            "workload_hashes": {},
-            "shapes_hash": shapes_hash(planned),
+            "workload_hashes": shape_hashes(planned),
             "provenance": provenance(),
             "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
         }
@@ -141,6 +141,17 @@ def shape_hash(made: Shape) -> str:
     return digest.hexdigest()[:16]
 
 
-def shapes_hash(planned: Sequence[Cell]) -> str:
-    """One hash over the requests of the first repeat at the lowest rate: another trace or law has another."""
-    return shape_hash(shape_of(min(planned, key=lambda cell: (cell.rate, cell.repeat))))
+def shape_hashes(planned: Sequence[Cell]) -> dict[str, str]:
+    """Shape hash by "rate/repeat": all strategies of a rate and repeat get the same requests."""
+    one = {f"{cell.rate!r}/{cell.repeat}": cell for cell in planned}
+    return {key: shape_hash(shape_of(cell)) for key, cell in one.items()}
+
+
+def check_shapes(planned: Sequence[Cell], info: Mapping[str, Any]) -> None:
+    """ConfigError unless the cells' requests are those that the simulation began with."""
+    for key, value in shape_hashes(planned).items():
+        if info["workload_hashes"].get(key) != value:
+            raise ConfigError(
+                f"the requests at rate/repeat {key} are not those that the simulation began with "
+                "(another trace or version): --fresh starts anew"
+            )

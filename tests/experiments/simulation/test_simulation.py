@@ -25,6 +25,7 @@ from results.store import Store
 from strategies.naive import Naive
 from strategies.registry import STRATEGIES, Entry
 from strategies.strategy import EngineView, Wait, Waiting
+from tests.workloads.written_trace import write_trace
 
 Small = Callable[..., Simulation]
 
@@ -109,6 +110,35 @@ def test_what_was_done_is_not_run_again(small: Small, tmp_path: Path):
     assert (again.ran, again.complete) == (0, True)
 
 
+def test_it_goes_on_only_with_the_requests_of_every_repeat_that_it_began_with(
+    written: Callable[..., Path], batchyard: Callable[..., Any], tmp_path: Path
+):
+    """The first repeat shows the beginning of a trace, which stays; the others begin anywhere."""
+    trace = tmp_path / "trace.csv"
+    rows = [(index * 500_000, 20 + index % 30, 4) for index in range(400)]  # 20 a second
+    write_trace(trace, rows)
+    config = written(
+        tmp_path,
+        workload={"trace": {"path": str(trace)}, "prompts": {"source": "random"}},
+        arrival_rate=[20],
+        duration_s=2,
+        strategies=[{"strategy": "naive", "backends": "vllm", "max_batch_size": 4}],
+    )
+    command = ("simulate", config, "--results", tmp_path / "r", "--repeats", 4)
+    assert batchyard(*command).exit_code == 0
+    (page,) = (tmp_path / "r").glob("*/report.html")
+    write_trace(trace, [*rows[:100], *((at, prompt + 1, output) for at, prompt, output in rows[100:])])
+    assert batchyard(*command).exit_code == 0, "it is complete"
+    next(page.parent.glob("cells/*/*/done.json")).unlink()
+    refused = batchyard(*command)
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    line = refused.stderr.splitlines()[-1]
+    assert line.startswith("error: the requests at rate/repeat 20.0/"), line
+    assert "20.0/0" not in line
+    write_trace(trace, rows)
+    assert batchyard(*command).exit_code == 0
+
+
 def test_other_premises_or_repeats_are_another_sweep(small: Small, tmp_path: Path):
     roots = {
         one.root(tmp_path)
@@ -129,7 +159,7 @@ def test_a_sweep_goes_on_from_its_own_document(small: Small, tmp_path: Path):
     assert again.premises == simulation.premises
     assert again.cells(info) == simulation.cells()
     with pytest.raises(ConfigError, match="--fresh starts anew"):
-        again.cells({**info, "shapes_hash": "0" * 16})
+        again.cells({**info, "cells_hash": "0" * 16})
     with pytest.raises(StoreError, match="simulated must hold backends, repeats and options"):
         Simulation.from_info({**info, "simulated": {"backends": {"vllm": 3}}}, "sweep.json")
 
