@@ -62,7 +62,7 @@ class DynamicKnobs(Knobs):
         parts = [*super().label_parts(), f"{self.max_wait_ms:.12g} ms"]
         parts += [self.timer] if self.timer != "arrival" else []
         parts += [self.order] if self.order != "fifo" else []
-        parts += [f"{self.max_skips} skips"] if self.max_skips != DEFAULT_MAX_SKIPS else []
+        parts += [_skips(self.max_skips)] if self.max_skips != DEFAULT_MAX_SKIPS else []
         return parts if self.on_expired == "serve" else [*parts, self.on_expired]
 
 
@@ -136,6 +136,10 @@ class Dynamic:
         if self._timer == "idle":
             return max(oldest.arrived_s, engine.idle_since_s)
         return oldest.arrived_s
+
+
+def _skips(count: int) -> str:
+    return f"{count} skip" if count == 1 else f"{count} skips"
 
 
 def _take(places: list[int]) -> int | tuple[int, ...]:

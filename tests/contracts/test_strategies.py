@@ -1,6 +1,8 @@
 """What must hold for every strategy: one suite over the registry, on random traces."""
 
+from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -8,103 +10,174 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from deployments.dispatcher import Dispatcher
+from strategies.kv_budget import KVBudget
 from strategies.registry import STRATEGIES, create, label
-from strategies.strategy import EngineView
-from tests.strategies.replay import Job, Start, ask_by_hand, drive, job_waits
+from strategies.strategy import EngineView, Strategy
+from tests.strategies.replay import REJECTED, Job, Start, ask_by_hand, drive, job_waits
 
 CASES = {
     "naive · 3": ("naive", {"max_batch_size": 3}),
     "dynamic · 3 · 300 ms": ("dynamic", {"max_batch_size": 3, "max_wait_ms": 300}),
     "dynamic · 3 · 700 ms · idle": ("dynamic", {"max_batch_size": 3, "max_wait_ms": 700, "timer": "idle"}),
     "dynamic · 4 · 0 ms": ("dynamic", {"max_batch_size": 4, "max_wait_ms": 0}),
+    "dynamic · 3 · 300 ms · length · 1 skip": (
+        "dynamic",
+        {"max_batch_size": 3, "max_wait_ms": 300, "order": "length", "max_skips": 1},
+    ),
+    "dynamic · 2 · 0 ms · length": (
+        "dynamic",
+        {"max_batch_size": 2, "max_wait_ms": 0, "order": "length", "max_skips": 10},
+    ),
+    "dynamic · 3 · 300 ms · priority": (
+        "dynamic",
+        {"max_batch_size": 3, "max_wait_ms": 300, "order": "priority"},
+    ),
+    "dynamic · 3 · 300 ms · deadline": (
+        "dynamic",
+        {"max_batch_size": 3, "max_wait_ms": 300, "order": "deadline"},
+    ),
+    "dynamic · 3 · 700 ms · idle · deadline · reject": (
+        "dynamic",
+        {
+            "max_batch_size": 3,
+            "max_wait_ms": 700,
+            "timer": "idle",
+            "order": "deadline",
+            "on_expired": "reject",
+        },
+    ),
     "continuous · 3": ("continuous", {"max_batch_size": 3}),
 }
-SETTINGS = [
-    pytest.param(*case, joinable, id=f"{text} on {'joinable' if joinable else 'lockstep'}")
-    for text, case in CASES.items()
-    for joinable in (False, True)
-    if joinable or not STRATEGIES[case[0]].needs_joinable
-]
-every_setting = pytest.mark.parametrize(("name", "knobs", "joinable"), SETTINGS)
+BUDGET = KVBudget(budget_bytes=1600, bytes_per_token=100)  # 16 tokens: two rows of 7, or one of 15, and more
 
-examples = settings(max_examples=60, deadline=None)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A strategy in front of a kind of engine."""
+
+    name: str
+    knobs: dict[str, Any]
+    joinable: bool = False
+    kv: KVBudget | None = None
+
+    @property
+    def cap(self) -> int:
+        return self.knobs["max_batch_size"]
+
+    def strategy(self) -> Strategy:
+        return create(self.name, self.knobs)
+
+    def dispatcher(self, **more: int) -> Dispatcher:
+        return Dispatcher(
+            self.strategy(), max_batch_size=self.cap, joinable=self.joinable, kv=self.kv, **more
+        )
+
+
+def cases() -> dict[str, Case]:
+    """Every setting on lockstep engines, with a budget and without, and the oldest first on joinable ones."""
+    found = {}
+    for text, (name, knobs) in CASES.items():
+        if "order" not in knobs:
+            found[f"{text} on joinable"] = Case(name=name, knobs=knobs, joinable=True)
+        if not STRATEGIES[name].needs_joinable:
+            found[f"{text} on lockstep"] = Case(name=name, knobs=knobs)
+            found[f"{text} in little memory"] = Case(name=name, knobs=knobs, kv=BUDGET)
+    return found
+
+
+every_case = pytest.mark.parametrize("case", cases().values(), ids=cases())
+
+examples = settings(max_examples=25, deadline=None)
 
 # Tenths make ties and rounding at once: 0.1 + 0.2 is not 0.3.
 tenths = st.integers(0, 12).map(lambda k: k * 0.1)
 lengths = st.integers(1, 30).map(lambda k: k * 0.1)
+jobs = st.tuples(
+    tenths,
+    lengths,
+    st.integers(1, 20),
+    st.integers(0, 2),
+    st.sampled_from([0.3, 0.1 + 0.2, 2.0, float("inf")]),
+)
 
 
 @st.composite
 def traces(draw: st.DrawFn) -> list[Job]:
     now_s, trace = 0.0, []
-    for gap_s, length_s in draw(st.lists(st.tuples(tenths, lengths), min_size=1, max_size=12)):
+    for gap_s, *job in draw(st.lists(jobs, min_size=1, max_size=12)):
         now_s += gap_s
-        trace.append(Job(now_s, length_s))
+        trace.append(Job(now_s, *job))
     return trace
 
 
-def dispatched(
-    name: str, knobs: dict, joinable: bool, trace: list[Job], closes_early: bool = False
-) -> tuple[list[Start], Dispatcher]:
-    dispatcher = Dispatcher(create(name, knobs), max_batch_size=knobs["max_batch_size"], joinable=joinable)
-    return drive(dispatcher, trace, joinable=joinable, closes_early=closes_early), dispatcher
+def launched_of(starts: list[Start]) -> list[int]:
+    return [index for start in starts for index in start.members]
 
 
 def test_every_member_of_the_registry_is_in_this_suite():
     assert {name for name, _ in CASES.values()} == set(STRATEGIES)
 
 
-@every_setting
+@every_case
 @examples
 @given(trace=traces(), closes_early=st.booleans())
-def test_every_arrival_is_launched_exactly_once_in_order(name, knobs, joinable, trace, closes_early):
-    starts, dispatcher = dispatched(name, knobs, joinable, trace, closes_early)
-    assert [index for start in starts for index in start.members] == list(range(len(trace)))
+def test_every_arrival_is_launched_or_rejected_exactly_once(case, trace, closes_early):
+    dispatcher = case.dispatcher()
+    starts = drive(dispatcher, trace, joinable=case.joinable, closes_early=closes_early)
+    told = launched_of(starts)
+    assert sorted(told) == list(range(len(trace)))
+    if "order" not in case.knobs:
+        assert told == sorted(told)
+    assert any(start.trigger == REJECTED for start in starts) <= ("on_expired" in case.knobs)
     assert dispatcher.idle
     assert dispatcher.closed
 
 
-@every_setting
+@every_case
 @examples
 @given(trace=traces(), ticks=st.lists(st.integers(0, 150).map(lambda k: k * 0.1), max_size=20))
-def test_a_wait_is_a_promise(name, knobs, joinable, trace, ticks):
-    cap = knobs["max_batch_size"]
-    kept, _ = dispatched(name, knobs, joinable, trace)
-    asked = ask_by_hand(create(name, knobs), trace, cap=cap, joinable=joinable, ticks=ticks)
+def test_a_wait_is_a_promise(case, trace, ticks):
+    kept = drive(case.dispatcher(), trace, joinable=case.joinable)
+    asked = ask_by_hand(case.strategy(), trace, cap=case.cap, joinable=case.joinable, kv=case.kv, ticks=ticks)
     assert kept == asked
 
 
-@every_setting
+@every_case
 @examples
 @given(trace=traces())
-def test_nothing_is_launched_before_it_arrived_and_batches_keep_to_the_cap(name, knobs, joinable, trace):
-    starts, _ = dispatched(name, knobs, joinable, trace)
-    for start in starts:
+def test_nothing_is_launched_before_it_arrived_and_batches_keep_to_cap_and_budget(case, trace):
+    for start in drive(case.dispatcher(), trace, joinable=case.joinable):
         assert max(trace[index].arrived_s for index in start.members) <= start.start_s
-        assert len(start.members) <= knobs["max_batch_size"] or start.trigger == "join"
+        assert len(start.members) <= case.cap or start.trigger == "join"
+        if case.kv is not None and len(start.members) > 1:
+            batch = [job_waits(trace, index) for index in start.members]
+            assert case.kv.cost_bytes(batch) <= case.kv.budget_bytes
 
 
-@every_setting
+@every_case
 @examples
 @given(trace=traces())
-def test_only_a_joining_strategy_launches_while_the_engine_runs(name, knobs, joinable, trace):
-    starts, _ = dispatched(name, knobs, joinable, trace)
-    for before, after in pairwise(starts):
+def test_only_a_joining_strategy_launches_while_the_engine_runs(case, trace):
+    starts = drive(case.dispatcher(), trace, joinable=case.joinable)
+    for before, after in pairwise(start for start in starts if start.trigger != REJECTED):
         assert after.trigger == "join" or after.start_s >= before.end_s
 
 
-@every_setting
+@every_case
 @examples
 @given(trace=traces(), fits=st.integers(1, 3), recover=st.integers(1, 4))
-def test_running_out_of_memory_loses_nothing(name, knobs, joinable, trace, fits, recover):
-    size = knobs["max_batch_size"]
-    dispatcher = Dispatcher(
-        create(name, knobs), max_batch_size=size, joinable=joinable, clean_batches_to_recover=recover
-    )
-    starts = drive(dispatcher, trace, joinable=joinable, closes_early=True, fits=fits)
-    assert sorted(index for start in starts for index in start.members) == list(range(len(trace)))
+def test_running_out_of_memory_loses_nothing_and_reorders_nothing(case, trace, fits, recover):
+    dispatcher = case.dispatcher(clean_batches_to_recover=recover)
+    starts = drive(dispatcher, trace, joinable=case.joinable, closes_early=True, fits=fits)
+    assert sorted(launched_of(starts)) == list(range(len(trace)))
     assert max(len(start.members) for start in starts) <= fits
     assert dispatcher.idle
+    if case.knobs.get("order") == "priority":  # oldest first within each class
+        for priority in range(3):
+            of_class = [index for index in launched_of(starts) if trace[index].priority == priority]
+            assert of_class == sorted(of_class)
+    elif "order" not in case.knobs:
+        assert launched_of(starts) == list(range(len(trace)))
 
 
 @pytest.mark.parametrize(
@@ -117,19 +190,17 @@ def test_with_one_slot_running_out_of_memory_ends(name, knobs):
     assert [start.start_s for start in starts] == [0, 1, 2, 3, 4]
 
 
-@every_setting
+@every_case
 @examples
 @given(trace=traces(), running=st.integers(0, 3), closed=st.booleans(), now_s=tenths, cap=st.integers(1, 4))
-def test_a_twin_gives_the_same_answer(name, knobs, joinable, trace, running, closed, now_s, cap):
+def test_a_twin_gives_the_same_answer(case, trace, running, closed, now_s, cap):
     """The answer depends on the arguments alone: a used strategy answers like a fresh one."""
-    used, fresh = create(name, knobs), create(name, knobs)
-    ask_by_hand(used, trace, cap=knobs["max_batch_size"], joinable=joinable)
-    dispatcher = Dispatcher(fresh, max_batch_size=4, joinable=joinable)
-    for index, job in enumerate(trace):
-        dispatcher.arrive(job_waits(trace, index), job.arrived_s)
-    view = EngineView(running=running, idle_since_s=0.0, joinable=joinable, closed=closed, cap=cap)
+    used, fresh = case.strategy(), case.strategy()
+    ask_by_hand(used, trace, cap=case.cap, joinable=case.joinable, kv=case.kv)
+    waiting = [job_waits(trace, index) for index in range(len(trace))]
+    view = EngineView(running, 0.0, case.joinable, closed, cap, case.kv)
     now_s += trace[-1].arrived_s
-    assert used.decide(now_s, dispatcher.waiting, view) == fresh.decide(now_s, dispatcher.waiting, view)
+    assert used.decide(now_s, waiting, view) == fresh.decide(now_s, waiting, view)
 
 
 @pytest.mark.parametrize(("text", "case"), CASES.items())

@@ -9,10 +9,12 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from deployments.dispatcher import Batch, Dispatcher
-from strategies.strategy import EngineView, Launch, Strategy, Wait, Waiting
+from deployments.dispatcher import Batch, Dispatcher, Rejection
+from strategies.kv_budget import KVBudget
+from strategies.strategy import EngineView, Launch, Reject, Strategy, Wait, Waiting
 
 COMPLETION, ARRIVAL, TICK = 0, 1, 2
+REJECTED = "rejected"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +23,14 @@ class Job:
 
     arrived_s: float
     length_s: float
+    prompt_tokens: int = 1
+    priority: int = 0
+    ttft_target_s: float = math.inf
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """One launch: when, which requests of the trace, why, and when the last of them ended."""
+    """One launch or refusal: when, which requests of the trace, why, and when the last of them ended."""
 
     start_s: float
     members: tuple[int, ...]
@@ -35,7 +40,14 @@ class Start:
 
 def job_waits(trace: Sequence[Job], index: int) -> Waiting:
     job = trace[index]
-    return Waiting(request_id=str(index), prompt_tokens=1, max_new_tokens=1, arrived_s=job.arrived_s)
+    return Waiting(
+        request_id=str(index),
+        prompt_tokens=job.prompt_tokens,
+        max_new_tokens=1,
+        arrived_s=job.arrived_s,
+        priority=job.priority,
+        ttft_deadline_s=job.arrived_s + job.ttft_target_s,
+    )
 
 
 def ends_of(trace: Sequence[Job], members: Sequence[int], start_s: float, joinable: bool) -> list[float]:
@@ -46,7 +58,13 @@ def ends_of(trace: Sequence[Job], members: Sequence[int], start_s: float, joinab
 
 
 def ask_by_hand(
-    strategy: Strategy, trace: Sequence[Job], *, cap: int, joinable: bool, ticks: Iterable[float] = ()
+    strategy: Strategy,
+    trace: Sequence[Job],
+    *,
+    cap: int,
+    joinable: bool,
+    kv: KVBudget | None = None,
+    ticks: Iterable[float] = (),
 ) -> list[Start]:
     """Ask at every event, whatever was promised, and at the extra moments `ticks`. A queue is a list."""
     events: list[tuple[float, int, int]] = [(job.arrived_s, ARRIVAL, i) for i, job in enumerate(trace)]
@@ -73,6 +91,7 @@ def ask_by_hand(
                 joinable=joinable,
                 closed=arrived == len(trace),
                 cap=cap,
+                kv=kv,
             )
             answer = strategy.decide(now_s, tuple(waiting), view)
             assert answer == strategy.decide(now_s, tuple(waiting), view), "decide is not pure"
@@ -81,12 +100,19 @@ def ask_by_hand(
                 if answer.until_s < math.inf:
                     heapq.heappush(events, (answer.until_s, TICK, 0))
                 break
-            assert isinstance(answer, Launch)
             positions = tuple(range(answer.take)) if isinstance(answer.take, int) else answer.take
             assert 1 <= len(positions) <= len(waiting)
-            assert len(positions) <= cap or answer.trigger == "join"
             members = tuple(int(waiting[position].request_id) for position in positions)
             waiting = [request for place, request in enumerate(waiting) if place not in positions]
+            if isinstance(answer, Reject):
+                starts += [Start(now_s, (index,), REJECTED, now_s) for index in members]
+                continue
+            assert isinstance(answer, Launch)
+            assert len(positions) <= cap or answer.trigger == "join"
+            waiting = [
+                request._replace(skips=request.skips + (int(request.request_id) < max(members)))
+                for request in waiting
+            ]
             ends = ends_of(trace, members, now_s, joinable)
             running += len(members)
             starts.append(Start(now_s, members, answer.trigger, max(ends)))
@@ -127,6 +153,9 @@ def drive(
             if not arrivals and not closes_early:
                 dispatcher.close(len(trace))
         for batch in _launchable(dispatcher, now_s, fits):
+            if isinstance(batch, Rejection):
+                starts.append(Start(now_s, (int(batch.request.request_id),), REJECTED, now_s))
+                continue
             members = tuple(int(request.request_id) for request in batch.requests)
             ends = ends_of(trace, members, now_s, joinable)
             starts.append(Start(batch.launched_s, members, batch.trigger, max(ends)))
@@ -135,11 +164,10 @@ def drive(
     return starts
 
 
-def _launchable(dispatcher: Dispatcher, now_s: float, fits: float) -> Iterator[Batch]:
+def _launchable(dispatcher: Dispatcher, now_s: float, fits: float) -> Iterator[Batch | Rejection]:
     while decided := dispatcher.poll(now_s):
         for batch in decided:
-            assert isinstance(batch, Batch)
-            if dispatcher.running <= fits:
+            if isinstance(batch, Rejection) or dispatcher.running <= fits:
                 yield batch
             else:
                 assert dispatcher.out_of_memory(batch.batch_id, now_s) == []
