@@ -21,6 +21,7 @@ from experiments.document import Document, Location, Problem, shown
 from experiments.errors import ConfigError
 from experiments.grid import Axes, Grid, Setting, expand
 from experiments.simulation_entry import SimulationEntry
+from experiments.slo_entry import SloEntry
 from experiments.strict_yaml import read
 from workloads.strict import Strict
 from workloads.workload import WorkloadSpec
@@ -30,7 +31,8 @@ Seconds = Annotated[float, Field(gt=0, le=consistency.LONGEST_S, allow_inf_nan=F
 Count = Annotated[int, Field(ge=0)]
 
 AUTO = "auto"
-SIMULATION = "simulation"
+SIMULATION, SLO = "simulation", "slo"
+NOT_MEASURED = {SIMULATION, SLO}  # keys that change no measurement
 RECORDED = {"schema_version", "config_hash", "config"}  # of sweep.json
 OR_AUTO = {  # what the keys that may be `auto` allow
     "arrival_rate": "must be auto or requests/s above 0",
@@ -40,6 +42,7 @@ OR_AUTO = {  # what the keys that may be `auto` allow
 SHORT = {  # what the keys allow that have a short form
     ("model",): "must be the name of one model, or a mapping with name",
     ("strategies", "backends"): "must be a backend or a list of backends",
+    ("slo",): "must be a mapping of limits or a list of them",
 }
 
 
@@ -100,6 +103,8 @@ class SweepConfig(Strict):
     """Whether the engine is loaded anew for every trial."""
     max_failures: Count = 3
     """How often a cell that failed is tried again."""
+    slo: tuple[SloEntry, ...] = ()
+    """Service level objectives, one or a list, that goodput is counted for; may change after the sweep was run."""
     simulation: SimulationEntry = SimulationEntry()
     """What `batchyard simulate` takes the engines to be, beyond their arguments; nothing to a measured sweep."""
 
@@ -113,7 +118,7 @@ class SweepConfig(Strict):
     @property
     def config_hash(self) -> str:
         """With `name` the identity of the sweep: 12 hex digits of SHA-256 over what is written of measuring."""
-        measured = {key: value for key, value in self.as_written.items() if key != SIMULATION}
+        measured = {key: value for key, value in self.as_written.items() if key not in NOT_MEASURED}
         text = json.dumps(measured, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
@@ -197,6 +202,8 @@ def _spelt_out(values: Mapping[str, Any]) -> dict[str, Any]:
             full[key] = "null"  # a slip, unless it is left out or auto
     if "arrival_rate" in full and not isinstance(full["arrival_rate"], list):
         full["arrival_rate"] = [full["arrival_rate"]]
+    if isinstance(full.get(SLO), dict):
+        full[SLO] = [full[SLO]]
     if isinstance(backends := full.get("backends"), dict):
         full["backends"] = {name: {} if args is None else args for name, args in backends.items()}
     if isinstance(entries := full.get("strategies"), list):
@@ -216,6 +223,8 @@ def _in_short(problems: Sequence[Problem], values: Mapping[str, Any]) -> list[Pr
 
 def _as_given(problem: Problem, values: Mapping[str, Any]) -> Problem:
     names = tuple(part for part in problem.location if isinstance(part, str))
+    if names[:1] == (SLO,) and isinstance(values[SLO], dict):
+        return Problem(names, problem.text)
     if names in SHORT and "is missing" not in problem.text and "at least 1" not in problem.text:
         return Problem(problem.location, f"{SHORT[names]}{problem.text[problem.text.rindex(', got') :]}")
     if not names or names[0] not in OR_AUTO:

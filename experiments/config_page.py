@@ -39,6 +39,7 @@ def _parts(schema: Schema) -> Iterator[tuple[str, Schema]]:
         yield f"strategies: {entry['properties']['strategy']['const']}", entry
     for name, engine in keys["backends"]["properties"].items():
         yield f"backends.{name}", engine["anyOf"][0]
+    yield from _below("slo", definitions["SloEntry"], definitions)
     yield from _below("simulation", definitions["SimulationEntry"], definitions)
 
 

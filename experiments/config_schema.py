@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from deployments.backends.registry import BACKENDS
 from deployments.models import PRESETS
-from experiments.config import AUTO, OR_AUTO, SweepConfig
+from experiments.config import AUTO, OR_AUTO, SLO, SweepConfig
 from experiments.grid import SLOTS
 from strategies.knobs import Knobs
 from strategies.registry import STRATEGIES
@@ -41,6 +41,7 @@ def config_schema() -> Schema:
     keys["model"] = _described(keys["model"], _model(definitions))
     for key in OR_AUTO:
         keys[key] = _described(keys[key], _or_auto(keys[key]))
+    keys[SLO] = _described(keys[SLO], _slo(definitions, keys[SLO]))
     keys["strategies"] |= {"items": {"oneOf": [_strategy(name) for name in STRATEGIES]}}
     keys["backends"] = _described(keys["backends"], _engines())
     written = {"properties": {"duration_s": {"type": "number"}}, "required": ["duration_s"]}
@@ -58,6 +59,14 @@ def _model(definitions: Schema) -> Schema:
     name = {"type": "string", "minLength": 1, "examples": list(PRESETS)}
     definitions["ModelEntry"]["properties"]["name"] |= {"examples": list(PRESETS)}
     return {"anyOf": [name, {"$ref": "#/$defs/ModelEntry"}, {"type": "null"}]}
+
+
+def _slo(definitions: Schema, key: Schema) -> Schema:
+    """One, or a list of them; each with a limit at least."""
+    definitions["SloEntry"] |= {
+        "anyOf": [{"required": [name]} for name in definitions["SloEntry"]["properties"]]
+    }
+    return {"anyOf": [key["items"], {"type": "array", "items": key["items"]}], "default": []}
 
 
 def _or_auto(key: Schema) -> Schema:

@@ -1,8 +1,8 @@
 """What a sweep has found so far: means over the repeats that are done, by backend, setting and rate.
 
 Each ended cell is read once, and nothing else of the store with it. The numbers are those of the table at
-the end, because the same functions make them; only what needs all cells of a rate (the steady window, the
-comparisons) is left to the end.
+the end, because the same functions make them; only what needs other cells is left to the end: the steady window
+that all cells of a rate share (here each has its own), the comparisons, and whether the machine drifted.
 """
 
 import time

@@ -25,7 +25,7 @@ from experiments.provenance import provenance
 from experiments.resolved import Resolved
 from experiments.running_results import RunningResults
 from experiments.simulation.occupancy import with_occupancy
-from experiments.sweep_record import begun, cells_of, check_traffic, resolve_and_record
+from experiments.sweep_record import begun, cells_of, check_traffic, resolve_and_record, take_slo
 from results.earlier_run import move_aside
 from results.errors import DiskFull, StoreError, one_line
 from results.findings import Findings
@@ -66,6 +66,7 @@ def run_sweep(config: SweepConfig, root: str, say: Say, *, fresh: bool = False) 
     planned = None if fresh else cells_of(config, begun(config, store))
     if planned is not None and not _left(planned, store):
         with SweepLock(root):
+            take_slo(config, store)
             return _outcome(root, planned, store, ran=0)
     check(config, say)
     on_model = any(setting.model is not None for setting in config.settings)
@@ -78,6 +79,7 @@ def run_sweep(config: SweepConfig, root: str, say: Say, *, fresh: bool = False) 
         info = begun(config, store)
         planned = cells_of(config, info)
         if planned is not None:
+            take_slo(config, store)
             left = _left(planned, store)
             if not left:
                 return _outcome(root, planned, store, ran=0)

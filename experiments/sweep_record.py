@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from experiments.cells import Cell, cells, cells_hash
-from experiments.config import SweepConfig
+from experiments.config import SLO, SweepConfig
 from experiments.consistency import unfilled_now
 from experiments.console import Say
 from experiments.errors import ConfigError
@@ -47,6 +47,16 @@ def begun(config: SweepConfig, store: Store) -> dict[str, Any] | None:
         ) from error
     check_inputs(config, info)
     return info
+
+
+def take_slo(config: SweepConfig, store: Store) -> None:
+    """Let the sweep's record have the SLOs that the config has by now: they change no measurement."""
+    info = store.read_sweep() or {}
+    recorded, asked = dict(info.get("config", {})), config.as_written.get(SLO)
+    if recorded.get(SLO) == asked:
+        return
+    recorded.pop(SLO, None)
+    store.write_sweep({**info, "config": recorded | ({SLO: asked} if asked else {})})
 
 
 def cells_of(config: SweepConfig, info: Mapping[str, Any] | None) -> tuple[Cell, ...] | None:

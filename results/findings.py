@@ -7,10 +7,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from results.goodput import Slo
 from results.records import Failure, Trial
 
 VerdictName = Literal[
-    "overloaded", "too-short", "unfinished", "client-bound", "clock-vague", "failures", "replica-changed"
+    "overloaded",
+    "too-short",
+    "not-stationary",
+    "unfinished",
+    "failures",
+    "client-bound",
+    "clock-vague",
+    "drifted",
+    "replica-changed",
 ]
 
 
@@ -27,10 +36,12 @@ class TrialSummary:
     """One trial: its metrics by name (None where it does not exist) and verdicts.
 
     Metric names: `throughput_tokens_per_s`, `throughput_requests_per_s` (first planned arrival → last
-    completion), `steady_throughput_tokens_per_s`, `offered_rate`, `achieved_rate`, `backlog_slope`,
+    completion), `steady_throughput_tokens_per_s`, `steady_throughput_requests_per_s`, `offered_rate`, `achieved_rate`, `backlog_slope`,
     `batch_size_mean`, `padding_waste`, `lockstep_waste`, and `<metric>_<statistic>` with metric in
     queue_wait_s, ttft_s, tpot_s, itl_s, e2e_s, held_s, delivered_s, dispatch_lag_s, transport_s and
-    statistic in p50, p90, p95, p99, mean, count.
+    statistic in p50, p90, p95, p99, mean, count; `requests_in_system`, `little_error`, `identity_error`,
+    `miscounted_requests` (results.conservation), and for each SLO of the sweep `goodput_share@<slo>` and its like
+    (results.goodput).
     """
 
     trial: Trial
@@ -195,5 +206,6 @@ class Findings:
     ]  # "backend / setting" → (kept up with, overloaded); None: no rate was judged so
     failures: tuple[Failure, ...]
     planned_cells: int
+    slos: tuple[Slo, ...] = ()  # that goodput is counted for
     guides: tuple[Guide, ...] = ()  # theory, not measured
     occupancy: tuple[Occupancy, ...] = ()  # of a simulated sweep

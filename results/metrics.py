@@ -14,7 +14,7 @@ flattering a slow server (coordinated omission). A metric that does not exist is
     itl_max_s, itl_p99_s   over the gaps between the request's consecutive tokens
 
 Each exists for any row that has the stamps in its formula. Percentiles of a trial are taken over
-*finished* requests alone (`finished`): a failed or cut-off request has no end to measure, and is counted
+the requests planned in its steady window (results/windows.py), of which over *finished* ones alone (`finished`): a failed or cut-off request has no end to measure, and is counted
 in the verdicts instead. Dispatch lag is taken over all requests that were sent.
 """
 
@@ -83,7 +83,7 @@ def finished(requests: pa.Table) -> pa.Table:
 
 def gaps_s(requests: pa.Table) -> Array:
     """Pool the gaps between consecutive tokens (inter-token latency, ITL) of all rows; may be empty."""
-    stamps, owner = _token_stamps(requests)
+    stamps, owner = token_stamps(requests)
     gaps: Array = np.diff(stamps)[np.diff(owner) == 0]
     return gaps
 
@@ -101,7 +101,7 @@ def _largest_gaps(requests: pa.Table, batches: pa.Table | None) -> dict[str, Arr
         steps = Steps.of_rows(batches)
         found = TokenRuns.of_rows(requests).largest_gaps(steps, requests.num_rows)
         return dict(zip(("itl_max_s", "itl_p99_s"), found, strict=True))
-    stamps, owner = _token_stamps(requests)
+    stamps, owner = token_stamps(requests)
     same = np.diff(owner) == 0
     gaps, owner = np.diff(stamps)[same], owner[1:][same]
     gaps = gaps[np.lexsort((gaps, owner))]
@@ -117,7 +117,7 @@ def _largest_gaps(requests: pa.Table, batches: pa.Table | None) -> dict[str, Arr
     return {"itl_max_s": largest, "itl_p99_s": p99}
 
 
-def _token_stamps(requests: pa.Table) -> tuple[Array, npt.NDArray[np.int64]]:
+def token_stamps(requests: pa.Table) -> tuple[Array, npt.NDArray[np.int64]]:
     """Flatten `token_s`: all stamps, and the row that each belongs to."""
     lists = requests.column("token_s").combine_chunks()
     stamps = np.asarray(pc.list_flatten(lists).to_numpy(zero_copy_only=False), dtype=np.float64)

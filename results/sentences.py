@@ -18,11 +18,15 @@ LATENCY, THROUGHPUT = "e2e_s_p50", "throughput_tokens_per_s"
 
 CAVEATS: Mapping[VerdictName, str] = {
     "too-short": "trials were too short to tell whether the queue had settled",
+    "not-stationary": "the time to first token had not settled",
     "unfinished": "requests were cut off at the drain limit",
     "failures": "requests failed",
     "client-bound": "the client was late",
     "clock-vague": "the clocks agreed only vaguely",
+    "drifted": "the machine's speed was not what it was in most trials",
 }
+
+OF_LATENCY: frozenset[VerdictName] = frozenset({"not-stationary"})  # throughput is compared all the same
 
 Curve = Mapping[float, CellSummary]  # one setting on one backend, by rate
 Changes = Mapping[tuple[str, float, str, str], Change]
@@ -101,8 +105,9 @@ def _caveats(base: Curve, other: Curve) -> Iterator[str]:
     for name, words in CAVEATS.items():
         at = [
             rate
-            for rate in used
-            if any(trial.has(name) for cell in (base[rate], other[rate]) for trial in cell.trials)
+            for rate in (calm if name in OF_LATENCY else used)
+            if rate in used
+            and any(trial.has(name) for cell in (base[rate], other[rate]) for trial in cell.trials)
         ]
         if at:
             yield f"At λ = {rates(at)} req/s {words}."

@@ -1,7 +1,7 @@
 """From a store to what it found: the one computation behind the page, the table and the exports."""
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias
@@ -10,7 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from results.comparisons import changes, knees, ordered, splits
+from results.drift import with_drift
 from results.findings import CellSummary, Findings, TrialSummary
+from results.goodput import Slo, slos_of
 from results.metrics import with_metrics
 from results.records import BATCHES, REQUESTS, SETTINGS, SIMULATED, VIRTUAL, Trial
 from results.sentences import sentences
@@ -28,7 +30,7 @@ def find(store: Store, spread: Spread = map) -> Findings:
 
     `spread`: what maps a function over parts of the store, such as the `map` of a pool of processes. Depends on the rows alone, not on how they were split into files or in which order they are read.
     """
-    summaries = [_labelled(one) for one in _summaries(store, spread)]
+    summaries = [_labelled(one) for one in with_drift(_summaries(store, spread))]
     cells = _cells(summaries)
     found_changes, found_splits = changes(cells), splits(cells)
     sweep = store.read_sweep() or {}
@@ -42,6 +44,7 @@ def find(store: Store, spread: Spread = map) -> Findings:
         knees=knees(cells),
         failures=tuple(store.failures()),
         planned_cells=_planned_cells(sweep, len(summaries)),
+        slos=slos_of(sweep),
     )
 
 
@@ -78,7 +81,8 @@ def _summaries(store: Store, spread: Spread) -> list[TrialSummary]:
 
 def _part(root: str, cell_ids: list[str]) -> tuple[list[TrialSummary], list[str]]:
     store = Store(root)
-    return summarise_all(*what_counts(store, cell_ids, without=_NOT_SUMMARISED)), store.problems
+    found = what_counts(store, cell_ids, without=_NOT_SUMMARISED)
+    return summarise_all(*found, slos_of(store.read_sweep() or {})), store.problems
 
 
 def _labelled(summary: TrialSummary) -> TrialSummary:
@@ -115,8 +119,13 @@ def _by_cell(table: pa.Table) -> dict[str, pa.Table]:
     return found
 
 
-def summarise_all(trials: list[Trial], requests: pa.Table, batches: pa.Table) -> list[TrialSummary]:
-    """Every trial in numbers, in the order given; the tables are sorted by cell id."""
+def summarise_all(
+    trials: list[Trial], requests: pa.Table, batches: pa.Table, slos: Sequence[Slo] = ()
+) -> list[TrialSummary]:
+    """Every trial in numbers, in the order given; the tables are sorted by cell id.
+
+    What takes the whole sweep to judge (`results.drift`) is left to the caller.
+    """
     requests_of, batches_of = _by_cell(requests), _by_cell(batches)
     none = BATCHES.empty_table()
     measured = {
@@ -132,6 +141,7 @@ def summarise_all(trials: list[Trial], requests: pa.Table, batches: pa.Table) ->
             measured[trial.cell_id],
             batches_of.get(trial.cell_id, none),
             common_start(starts[trial.rate, trial.repeat]),
+            slos,
         )
         for trial in trials
     ]

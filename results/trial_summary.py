@@ -1,20 +1,31 @@
 """One trial in numbers: from its rows to `TrialSummary`."""
 
 from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from results.conservation import identity, littles_law
 from results.findings import TrialSummary
+from results.goodput import Slo, goodput
 from results.metrics import arrival_rates, column, request_statistics, throughput
 from results.records import Trial
 from results.verdicts import backlog, verdicts
-from results.windows import measured_period, planned_in, steady_throughput
+from results.windows import measured_period, planned_in, steady_completions, steady_throughput
 
 
-def summarise(trial: Trial, measured: pa.Table, batches: pa.Table, steady_start_s: float) -> TrialSummary:
+def summarise(
+    trial: Trial,
+    measured: pa.Table,
+    batches: pa.Table,
+    steady_start_s: float,
+    slos: Sequence[Slo] = (),
+) -> TrialSummary:
     """Summarise a trial with at least one request row.
+
+    Statistics of requests are of those planned in the steady window; the verdicts judge the whole trial.
 
     `measured`: its rows as `with_metrics` gives them; `batches`: its batch rows; `steady_start_s`: where
     the steady window of all trials of this rate and repeat begins.
@@ -23,17 +34,22 @@ def summarise(trial: Trial, measured: pa.Table, batches: pa.Table, steady_start_
     sizes = _sizes(sized)
     count = sizes.total()
     _, end_s = measured_period(measured)
+    steady = planned_in(measured, steady_start_s, end_s)
     metrics: dict[str, float | None] = {
         **throughput(measured),
         "steady_throughput_tokens_per_s": steady_throughput(measured, steady_start_s, end_s, batches),
+        "steady_throughput_requests_per_s": steady_completions(measured, steady_start_s, end_s),
         "steady_start_s": steady_start_s,
-        "steady_requests": float(planned_in(measured, steady_start_s, end_s).num_rows),
+        "steady_requests": float(steady.num_rows),
         **arrival_rates(measured),
         "backlog_slope": backlog(measured).slope,
         "batch_size_mean": sum(size * n for size, n in sizes.items()) / count if count else None,
         "padding_waste": _waste(sized, "padding_waste", "prompt_tokens"),
         "lockstep_waste": _waste(sized, "lockstep_waste", "output_tokens"),
-        **request_statistics(measured, batches),
+        **request_statistics(steady, batches),
+        **goodput(steady, slos),
+        **littles_law(measured),
+        **identity(measured),
     }
     triggers = Counter(_served(batches).column("trigger").drop_null().to_pylist())
     return TrialSummary(

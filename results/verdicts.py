@@ -28,9 +28,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from results.conservation import left_s
 from results.findings import Verdict
 from results.metrics import Array, column, finished
 from results.records import Trial
+from results.windows import settles
 
 FEWEST_ARRIVALS = 200
 FEWEST_BATCHES = 10
@@ -43,6 +45,7 @@ def verdicts(trial: Trial, measured: pa.Table, batches: int) -> tuple[Verdict, .
     found = (
         _replica_changed(trial),
         _load(measured, batches, int(trial.knobs.get("max_batch_size") or 1)),
+        _not_stationary(measured),
         _unfinished(measured),
         _failures(measured),
         _client_bound(measured),
@@ -96,11 +99,8 @@ def backlog(requests: pa.Table) -> Backlog:
     unfinished one never.
     """
     arrivals = np.sort(column(requests, "planned_s"))
-    status = np.asarray(requests.column("status").to_pylist(), dtype=object)
-    came_back = pc.coalesce(*(requests.column(name) for name in ("returned_s", "received_s", "last_token_s")))
-    returned = column(pa.table({"s": came_back}), "s")
-    ends = np.where(status == "finished", column(requests, "last_token_s"), returned)
-    ends[status == "unfinished"] = np.inf
+    ends = left_s(requests)
+    ends[pc.equal(requests.column("status"), "unfinished").to_numpy(zero_copy_only=False)] = np.inf
     ends = np.sort(np.where(np.isnan(ends), np.inf, ends))
     arrived = np.searchsorted(arrivals, arrivals, side="right")
     left = np.searchsorted(ends, arrivals, side="right")
@@ -124,6 +124,14 @@ def _load(requests: pa.Table, batches: int, batch_size: int) -> Verdict | None:
     if seen.grows:
         return Verdict(name="overloaded", detail=f"backlog grows {seen.slope:.2f} requests per arrival")
     return None
+
+
+def _not_stationary(measured: pa.Table) -> Verdict | None:
+    if settles(measured):
+        return None
+    return Verdict(
+        name="not-stationary", detail="the time to first token had not settled in half the period (MSER-5)"
+    )
 
 
 def _unfinished(requests: pa.Table) -> Verdict | None:

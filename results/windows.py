@@ -6,7 +6,8 @@ means of 5 consecutive values z_1 … z_m, cut the first d that minimise
 
     Σ_{i>d} (z_i − mean of those)² ÷ (m − d)²,   d ≤ m/2
 
-Requests are selected by their planned time, tokens by their own.
+Requests are selected by their planned time, tokens by their own. A cut that reaches half the period has found
+no steady part: verdict `not-stationary`.
 """
 
 from collections.abc import Iterable
@@ -19,6 +20,7 @@ from results.metrics import Array, column
 from results.token_steps import Steps, TokenRuns, in_steps
 
 GROUP = 5
+FEWEST_GROUPS = 4
 
 
 def measured_period(requests: pa.Table) -> tuple[float, float]:
@@ -33,15 +35,21 @@ def mser_cut(values: Array) -> int:
     0 with fewer than 4 groups of 5, in which nothing can be seen.
     """
     groups = len(values) // GROUP
-    if groups < 4:
+    if groups < FEWEST_GROUPS:
         return 0
     means = values[: groups * GROUP].reshape(groups, GROUP).mean(axis=1)
-    means -= means[0]  # a level series then has scores of exactly 0, not of rounding errors
-    scores = [
-        float(((means[cut:] - means[cut:].mean()) ** 2).sum()) / (groups - cut) ** 2
-        for cut in range(groups // 2 + 1)
-    ]
-    return GROUP * int(np.argmin(scores))
+    means -= means[-1]  # what is level at the end then has scores of exactly 0, not of rounding errors
+    kept = np.arange(groups, 0, -1)
+    sums, squares = np.cumsum(means[::-1])[::-1], np.cumsum(means[::-1] ** 2)[::-1]
+    scores = np.maximum(squares - sums**2 / kept, 0) / kept**2
+    return GROUP * int(np.argmin(scores[: groups // 2 + 1]))
+
+
+def settles(measured: pa.Table) -> bool:
+    """Whether the cut stops short of half the period; a trial too short for a cut is not said to drift."""
+    ttft = column(_in_order(measured), "ttft_s")
+    groups = len(ttft) // GROUP
+    return groups < FEWEST_GROUPS or mser_cut(ttft) < GROUP * (groups // 2)
 
 
 def steady_start(measured: pa.Table) -> float:
@@ -51,11 +59,15 @@ def steady_start(measured: pa.Table) -> float:
     if there is nothing to cut. `measured` as `results.metrics.with_metrics` gives it.
     """
     first_s, _ = measured_period(measured)
-    rows = measured.filter(
-        pc.and_(pc.equal(measured.column("status"), "finished"), pc.is_valid(measured.column("ttft_s")))
-    ).sort_by([("planned_s", "ascending"), ("index", "ascending")])
+    rows = _in_order(measured)
     cut = mser_cut(column(rows, "ttft_s"))
     return first_s if cut == 0 else float(column(rows, "planned_s")[cut])
+
+
+def _in_order(measured: pa.Table) -> pa.Table:
+    """What finished and has a first token, by planned arrival."""
+    kept = pc.and_(pc.equal(measured.column("status"), "finished"), pc.is_valid(measured.column("ttft_s")))
+    return measured.filter(kept).sort_by([("planned_s", "ascending"), ("index", "ascending")])
 
 
 def common_start(starts: Iterable[float]) -> float:
@@ -89,3 +101,12 @@ def steady_throughput(
         return None
     inside = pc.and_(pc.greater_equal(stamps, start_s), pc.less_equal(stamps, end_s))
     return float(pc.sum(inside).as_py() or 0) / (end_s - start_s)
+
+
+def steady_completions(requests: pa.Table, start_s: float, end_s: float) -> float | None:
+    """Give finished requests/s in the window, each at its last token; None for an empty window."""
+    if end_s <= start_s:
+        return None
+    last_s = column(requests, "last_token_s")
+    ended = np.asarray(pc.equal(requests.column("status"), "finished").to_numpy(zero_copy_only=False))
+    return float((ended & (last_s >= start_s) & (last_s <= end_s)).sum()) / (end_s - start_s)

@@ -136,11 +136,15 @@ VERDICTS: dict[str, str] = {
     "of the trial and says nothing about the server: drawn hollow, left out of rankings.",
     "too-short": "Too few arrivals or batches to tell whether the server kept up. Shown, with a dot in a hollow "
     "marker: read its latency with care.",
+    "not-stationary": "The time to first token had not settled in the first half of the arrivals: what counts is the "
+    "second half, and it may still be settling.",
     "unfinished": "Requests were still running at the drain limit and were cut off: counted, never dropped. Their "
     "latency is longer than anything measured here.",
     "client-bound": "The load generator was late: latencies include its lag.",
     "clock-vague": "The two clocks could not be matched closely enough for this trial's TTFT.",
     "failures": "Some requests failed; percentiles describe the others.",
+    "drifted": "The machine was more than 5 % slower or faster than in most trials of its lane: a change between "
+    "this trial and another may be the machine's.",
     "replica-changed": "The replica or engine was replaced or died in mid-trial: the trial does not count.",
 }
 

@@ -53,6 +53,10 @@ CONFIGS: dict[str, tuple[Change, str]] = {
     "key that is a list": (("seed: 0", "? [a]\n: 0"), "14: a key must be text, got a list or mapping"),
     "missing key": (("name: good\n", ""), " name: is missing"),
     "missing knob": ((", max_wait_ms: 50", ""), "10: strategies[1].max_wait_ms: is missing"),
+    "SLO without a limit": (("seed: 0", "slo: {}"), "14: slo.ttft_ms: must be given, or tpot_ms, itl_ms or e2e_ms, got none"),
+    "SLO with an unknown limit": (("seed: 0", "slo: {ttft: 500}"), "14: slo.ttft: unknown key (did you mean ttft_ms?); allowed: ttft_ms, tpot_ms, itl_ms, e2e_ms"),
+    "SLO with a limit of no time": (("seed: 0", "slo: [{ttft_ms: 500}, {e2e_ms: 0}]"), "14: slo[1].e2e_ms: must be above 0, got 0"),
+    "SLO that is a number": (("seed: 0", "slo: 500"), "14: slo: must be a mapping of limits or a list of them, got 500"),
     # names
     "name with a slash": (("name: good", "name: ../good"), "1: name: must be lower-case letters, digits, and _ . - after the first of them, got '../good'"),
     "name that is a number": (("name: good", "name: 7"), "1: name: must be text, got 7 (quote it)"),

@@ -52,7 +52,7 @@ def test_a_trial_has_every_fact_and_every_metric(made_store: Store):
     facts = set(Trial.model_fields) - {"schema_version", "clock"}
     settings = {field.name for field in SETTINGS}
     clock = {"clock_offset_s", "clock_uncertainty_s", "clock_drift_s"}
-    assert set(TRIALS.names) == facts | settings | clock | metrics | {"verdicts"}
+    assert set(TRIALS.names) == facts | settings | clock | metrics | {"verdicts", "goodput"}
 
     of_cell = {row["cell_id"]: row for row in read(made_store.root).trials.to_pylist()}
     for summary in summaries:

@@ -326,13 +326,19 @@ def test_the_reason_for_overload_and_the_drain_limit_are_in_the_hover_text(findi
 
 
 def test_a_percentile_with_fewer_than_ten_requests_beyond_it_is_faint(findings: Findings) -> None:
-    made = panel(curves.latency(findings))  # 210 requests a trial: p50 and p95 have ten beyond, p99 two
-    opacities = {
-        statistic: set(made.views[f"ttft_s|{statistic}"].charts[0].figure.data[0].marker.opacity)
-        for statistic in ("p50", "p95", "p99")
-    }
-    assert opacities["p50"] == opacities["p95"] == {1.0}
-    assert max(opacities["p99"]) < 1
+    made = panel(curves.latency(findings))
+    cells = series_of(findings)[0].cells
+    faint = {}
+    for statistic, beyond in (("p50", 0.5), ("p90", 0.1), ("p99", 0.01)):
+        opacities = made.views[f"ttft_s|{statistic}"].charts[0].figure.data[0].marker.opacity
+        faint[statistic] = [opacity < 1 for opacity in opacities]
+        counts = [cell.mean("ttft_s_count") or 0 for cell in cells]
+        assert faint[statistic] == [count * beyond < 10 for count in counts]
+        for cell, is_faint in zip(cells, faint[statistic], strict=True):
+            text = curves.hover(cell, series_of(findings)[0], f"ttft_s_{statistic}")
+            assert (f"thin: fewer than 10 requests beyond {statistic}" in text) == is_faint
+    assert not any(faint["p50"])  # of at most 210 requests
+    assert all(faint["p99"])
 
 
 def test_changes_are_those_found_seen_from_the_chosen_base(findings: Findings) -> None:

@@ -3,6 +3,7 @@
 from types import ModuleType
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from results.metrics import with_metrics
@@ -11,6 +12,8 @@ from results.windows import (
     measured_period,
     mser_cut,
     planned_in,
+    settles,
+    steady_completions,
     steady_start,
     steady_throughput,
 )
@@ -86,3 +89,28 @@ def test_no_window_or_no_stamps_give_no_throughput(made_sweep: ModuleType) -> No
 def test_a_window_without_tokens_has_throughput_zero(made_sweep: ModuleType) -> None:
     table = made_sweep.request_table([made_sweep.request_row(token_s=[9.0])])
     assert steady_throughput(table, 0.0, 4.0) == 0.0
+
+
+def test_completions_are_counted_at_their_last_token(made_sweep: ModuleType) -> None:
+    rows = [
+        made_sweep.request_row(index=0, planned_s=0.0, token_s=[1.0, 2.5]),
+        made_sweep.request_row(index=1, planned_s=2.0, token_s=[3.5, 9.0]),
+        made_sweep.request_row(index=2, planned_s=2.1, token_s=[3.0], status="unfinished"),
+    ]
+    table = made_sweep.request_table(rows)
+    assert steady_completions(table, 2.0, 4.0) == 1 / 2
+    assert steady_completions(table, 4.0, 4.0) is None
+
+
+def test_a_wait_that_rises_all_along_never_settles(made_sweep: ModuleType) -> None:
+    def table(waits: list[float]) -> pa.Table:
+        rows = [
+            made_sweep.request_row(index=k, planned_s=1.0 * k, token_s=[k + wait])
+            for k, wait in enumerate(waits)
+        ]
+        return with_metrics(made_sweep.request_table(rows))
+
+    assert not settles(table([0.1 * k for k in range(40)]))
+    assert settles(table([9.0] * 15 + [1.0] * 25))
+    assert not settles(table([9.0] * 20 + [1.0] * 20))
+    assert settles(table([0.1 * k for k in range(19)]))  # nothing can be seen in so few
