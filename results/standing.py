@@ -37,6 +37,12 @@ class Standing:
         return self.folder.resolve().name
 
     @property
+    def own_name(self) -> str | None:
+        """What its folder must be named to be found by its config; None if that is not known."""
+        name, written = self.info.get("name"), self.info.get("config_hash")
+        return f"{name}-{written}" if name and written else None
+
+    @property
     def begun_at(self) -> str | None:
         """ISO 8601, UTC: when its cells were known."""
         return self.info.get("created_at")

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from experiments.commands.arguments import RESULTS, AsJson, Results
-from experiments.commands.shown_standing import in_words, standing_document, when
+from experiments.commands.shown_standing import in_words, standing_document, warnings_of, when
 from experiments.console import emit, one_line_errors, show, table, tell
 from results.errors import StoreError
 
@@ -22,7 +22,7 @@ def ls(results: Results = RESULTS, as_json: AsJson = False) -> None:
             raise StoreError(f"--results must be a folder that exists, got {results}")
         found = list(standings(results)) if results.is_dir() else []
         for one in found:
-            for problem in one.problems:
+            for problem in warnings_of(one):
                 tell(f"warning: {one.name}: {problem}")
         if as_json:
             emit([standing_document(one) for one in found])

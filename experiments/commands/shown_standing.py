@@ -21,8 +21,19 @@ def standing_document(one: "Standing") -> dict[str, Any]:
         "failed_attempts": one.failed_attempts,
         "last_row_at": one.last_row_at,
         "page": None if one.page is None else str(one.page),
-        "problems": list(one.problems),
+        "problems": warnings_of(one),
     }
+
+
+def warnings_of(one: "Standing") -> list[str]:
+    """What could not be read of it, and that nobody finds it under its name; one line each."""
+    from results.earlier_run import is_aside
+
+    own = one.own_name
+    if own is None or one.name == own or is_aside(one.name, own):
+        return list(one.problems)
+    text = f"its folder must be named {own}, got {one.name}: by this name neither sweep nor resume finds it"
+    return [*one.problems, text]
 
 
 def in_words(one: "Standing") -> str:

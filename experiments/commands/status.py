@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from experiments.commands.arguments import AsJson, Folder, command
-from experiments.commands.shown_standing import in_words, standing_document, when
+from experiments.commands.shown_standing import in_words, standing_document, warnings_of, when
 from experiments.console import emit, one_line_errors, show, table, tell
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def status(folder: Folder, as_json: AsJson = False) -> None:
 
         one = standing(folder)
         cells = _cells(one)
-        for problem in one.problems:
+        for problem in warnings_of(one):
             tell(f"warning: {problem}")
         if as_json:
             emit(_document(one, cells))
@@ -137,7 +137,6 @@ def _go_on(one: "Standing") -> str | None:
     """The command that runs what is missing; None if nothing is, or somebody does."""
     if one.state in ("complete", "running"):
         return None
-    name, written = one.info.get("name"), one.info.get("config_hash")
-    if not one.info or one.name != f"{name}-{written}":  # not resolved yet, or set aside by --fresh
-        return "batchyard sweep CONFIG" if not one.info else None
-    return command("resume", one.folder)
+    if not one.info:  # not resolved yet
+        return "batchyard sweep CONFIG"
+    return command("resume", one.folder) if one.name == one.own_name else None

@@ -12,6 +12,7 @@ import pytest
 from click.testing import Result
 
 from experiments.config import SweepConfig
+from results.earlier_run import move_aside
 from results.lock import SweepLock
 
 ROOT = Path(__file__).parents[2]
@@ -125,6 +126,32 @@ def test_status_for_a_script(batchyard: Callable[..., Result], stopped: Path):
     assert [failure["cause"] for failure in stands["failed"]] == ["engine-dead"] * 2
     assert (stands["rates"], stands["durations_s"]) == ([1, 4], [20, 20])
     assert stands["go_on"] == f"batchyard resume {stopped}"
+
+
+def test_a_sweep_under_another_name_is_told_of_because_nothing_goes_on_with_it(
+    batchyard: Callable[..., Result], results: Path, stopped: Path
+):
+    own, renamed = stopped.name, stopped.rename(results / "mine")
+    said = f"its folder must be named {own}, got mine: by this name neither sweep nor resume finds it"
+    assert batchyard("ls", "--results", results).stderr == f"warning: mine: {said}\n"
+    result = batchyard("status", renamed)
+    assert (result.exit_code, result.stderr) == (0, f"warning: {said}\n")
+    assert "go on: " not in result.stdout
+    for command in (("ls", "--results", results), ("status", renamed)):
+        seen = document(batchyard(*command, "--json"))
+        assert (seen if isinstance(seen, dict) else seen[0])["problems"] == [said]
+    refused = batchyard("resume", renamed)
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert f"must be named {own}" in refused.stderr
+
+
+def test_an_earlier_run_beside_a_new_one_is_told_of_by_its_name_alone(
+    batchyard: Callable[..., Result], results: Path, stopped: Path
+):
+    move_aside(stopped)
+    result = batchyard("ls", "--results", results)
+    assert f"{stopped.name}-until-" in result.stdout
+    assert result.stderr == ""
 
 
 def test_status_while_it_runs(batchyard: Callable[..., Result], stopped: Path):
