@@ -142,14 +142,17 @@ class Dispatcher:
 
         cap ← max(1, ⌊min(cap, B) / 2⌋) for a batch of B; until it has recovered it bounds joining too. A
         request that was alone in its batch and in the engine fails instead: it is returned, and is
-        forgotten here. Otherwise the list is empty.
+        forgotten here. Otherwise the list is empty. Where batches join each other B is `ran`, the requests
+        in the engine, and a failure lowers the cap once: for its other batches `again` is true.
         """
         batch = self._batches.pop(batch_id)
         size = len(batch.requests)
         assert self._unfinished.pop(batch_id) == size, f"part of batch {batch_id} was delivered"
-        alone = size == 1 and self.running == 1
+        failed = size if ran is None else ran
+        alone = size == failed == self.running == 1
         self._ran(size, now_s)
-        self.cap = max(1, min(self.cap, size) // 2)
+        if not again:
+            self.cap = max(1, min(self.cap, failed) // 2)
         self._clean_batches, self._careful = 0, True
         if alone:
             del self._place[batch.requests[0].request_id]

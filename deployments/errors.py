@@ -14,7 +14,15 @@ class DeviceError(BackendError):
 
 
 class OutOfMemory(BackendError):
-    """A batch did not fit: it returns to its place in the queue and the cap is halved."""
+    """A batch did not fit: it returns to its place in the queue and the cap is halved.
+
+    `ran`: how many requests were in an engine that others join; one failure is then raised, as the same
+    object, in every batch that had a part in it.
+    """
+
+    def __init__(self, text: str, *, ran: int | None = None) -> None:
+        super().__init__(text)
+        self.ran = ran
 
 
 class EngineDead(BackendError):

@@ -57,6 +57,7 @@ class Service:
         self.tokens = 0  # delivered so far
         self.min_cap: int | None = None  # the smallest cap that out-of-memory forced
         self.dead: EngineDead | None = None
+        self._failure: OutOfMemory | None = None  # the last, which several batches may share
         self._open: dict[str, _Open] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
@@ -180,8 +181,11 @@ class Service:
         try:
             await self.backend.run(works, done)
         except OutOfMemory as error:
-            out_of_memory = True
-            for waiting in self.dispatcher.out_of_memory(batch.batch_id, time.monotonic()):
+            out_of_memory, again = True, error is self._failure
+            self._failure = error
+            for waiting in self.dispatcher.out_of_memory(
+                batch.batch_id, time.monotonic(), ran=error.ran, again=again
+            ):
                 self._resolve(_failed(waiting.request_id, "out-of-memory", error))
             for work in works:
                 if work.request_id in self._open:  # back in the queue, in no batch

@@ -93,7 +93,8 @@ class Backend(Protocol):
         """Run the batch; call `done` once per request as soon as its caller could have it.
 
         Returns when all are done. May be called while another batch runs if `joinable`.
-        OutOfMemory: nothing of the batch was delivered, all of it may be run again.
+        OutOfMemory: nothing of the batch was delivered, all of it may be run again. Of batches that share
+        an engine each raises the same object, which says how many requests were in it.
         EngineDead: the engine is gone. Any other failure is an Output with status `failed`.
         """
         ...

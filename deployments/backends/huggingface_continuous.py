@@ -4,11 +4,16 @@ Requests join and leave between two forward passes. The thread counts and stamps
 this object what has ended, which answers in the event loop; an aborted request is answered at once and
 leaves the engine before its next pass. If the loop crashes, `run` raises EngineDead: what was delivered
 until then stands, the rest of the batch is undelivered and is the caller's to fail.
+
+A pass that runs out of memory empties the engine, and every batch of which nothing was delivered raises
+OutOfMemory. Of the others what is left goes on after the tokens that it has, one request at a time; one that
+runs out of memory alone has failed.
 """
 
 import asyncio
 import contextlib
 import itertools
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -19,12 +24,15 @@ from deployments.backends.joined_sequence import JoinedSequence
 from deployments.backends.open_runs import OpenRuns
 from deployments.backends.paged_passes import PassRecorder
 from deployments.backends.starting import Starting
-from deployments.errors import BackendError, EngineDead
+from deployments.errors import BackendError, EngineDead, OutOfMemory
 from deployments.models import ModelSpec
 from results.errors import one_line
 
 if TYPE_CHECKING:
     from deployments.backends.paged_engine import PagedEngine
+
+
+ROOM = "smaller kv_blocks or max_num_batched_tokens need less"
 
 
 class HuggingFaceContinuous:
@@ -40,6 +48,8 @@ class HuggingFaceContinuous:
         self._engine_ids = map(str, itertools.count())
         self._engine: PagedEngine | None = None
         self._death = ""
+        self._held: deque[JoinedSequence] = deque()  # open, and not in the engine
+        self._resumed = ""  # the engine's id of the last that was held
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def start(self) -> None:
@@ -69,20 +79,25 @@ class HuggingFaceContinuous:
         return self._started().setup
 
     async def run(self, batch: Sequence[Work], done: Callable[[Output], None]) -> None:
-        """Add all at once, in order. EngineDead as the module's docstring says."""
+        """Add all at once, in order. EngineDead and OutOfMemory as the module's docstring says."""
         engine = self._alive()
+        reasons = [invalid(work, engine.limits) for work in batch]
         joined: list[JoinedSequence] = []
         with self._runs.entered(lambda: self._cut(engine, joined)):
-            for work in batch:
-                if reason := invalid(work, engine.limits):
-                    done(refused(work, reason))
-                else:
-                    joined.append(self._join(engine, work))
+            for work, reason in zip(batch, reasons, strict=True):
+                if reason is None:
+                    self._join(engine, work, joined)
+            lost: BackendError | None = None
             for ended in asyncio.as_completed([sequence.ended for sequence in joined]):
-                if (output := await ended) is not None:
+                if isinstance(output := await ended, Output):
                     done(output)
-        if any(sequence.ended.result() is None for sequence in joined):
-            raise EngineDead(self._death)
+                else:
+                    lost = output
+            if lost is not None:
+                raise lost
+            for work, reason in zip(batch, reasons, strict=True):
+                if reason is not None:
+                    done(refused(work, reason))
 
     async def abort(self) -> None:
         """Answer what is open with what it has; the engine drops it before its next pass."""
@@ -139,21 +154,26 @@ class HuggingFaceContinuous:
             raise EngineDead(self._death or "the generation loop has ended")
         return engine
 
-    def _join(self, engine: "PagedEngine", work: Work) -> JoinedSequence:
-        ended: asyncio.Future[Output | None] = asyncio.get_running_loop().create_future()
-        sequence = JoinedSequence(work, next(self._engine_ids), ended)
+    def _join(self, engine: "PagedEngine", work: Work, batch: list[JoinedSequence]) -> None:
+        ended: asyncio.Future[Output | BackendError] = asyncio.get_running_loop().create_future()
+        sequence = JoinedSequence(work, next(self._engine_ids), ended, batch)
+        batch.append(sequence)
         self._passes.open[sequence.engine_id] = sequence
-        # Refused while the loop is about to stop; `stopped` then answers for this request too.
+        self._add(engine, sequence)
+
+    def _add(self, engine: "PagedEngine", sequence: JoinedSequence) -> None:
+        """Refused while the loop is about to stop; `stopped` then answers for this request too."""
+        work = sequence.left
         engine.manager.add_request(
             list(work.prompt_ids), request_id=sequence.engine_id, max_new_tokens=work.output_tokens
         )
-        return sequence
 
     def _cut(self, engine: "PagedEngine", joined: Sequence[JoinedSequence]) -> None:
         for sequence in joined:
             if self._passes.open.pop(sequence.engine_id, None) is not None:
                 engine.manager.cancel_request(sequence.engine_id)
                 sequence.end("unfinished")
+        self._resume()
 
     def finished(self, engine_ids: Sequence[str]) -> None:
         """In the engine's thread: these have their last token."""
@@ -162,6 +182,10 @@ class HuggingFaceContinuous:
     def failed(self, engine_id: str, error: str) -> None:
         """In the engine's thread: this one alone could not be run."""
         self._tell(self._fail, engine_id, error)
+
+    def out_of_memory(self, engine_ids: Sequence[str], error: str) -> None:
+        """In the engine's thread: a pass did not fit, and the engine is empty."""
+        self._tell(self._empty, engine_ids, error)
 
     def stopped(self, error: BaseException | None) -> None:
         """In the engine's thread: the loop has ended."""
@@ -176,14 +200,53 @@ class HuggingFaceContinuous:
         for engine_id in engine_ids:
             if (sequence := self._passes.open.pop(engine_id, None)) is not None:
                 sequence.end("finished")
+        self._resume()
 
     def _fail(self, engine_id: str, error: str) -> None:
         if (sequence := self._passes.open.pop(engine_id, None)) is not None:
             sequence.end("failed", "engine-error", error)
+        self._resume()
+
+    def _empty(self, engine_ids: Sequence[str], error: str) -> None:
+        """Batches that are whole go back; the rest is held. What came meanwhile was on its way in: it too."""
+        if self._engine is None:
+            return
+        passes, ran = self._passes, len(engine_ids)
+        failure = OutOfMemory(f"{error} (requests in the engine: {ran}; {ROOM})", ran=ran)
+        was_open, self._held = list(passes.open.items()), deque()
+        whole = {
+            key for key, sequence in was_open if not any(beside.ended.done() for beside in sequence.batch)
+        }
+        for key, sequence in was_open:
+            self._engine.manager.cancel_request(key)
+            del passes.open[key]
+            if key in whole:
+                sequence.lose(failure)
+            elif [key] == list(engine_ids):
+                sequence.end("failed", "out-of-memory", str(failure))
+            elif sequence.left.output_tokens:
+                sequence.engine_id = next(self._engine_ids)  # what is cancelled is on its way too
+                sequence.preemptions += key in engine_ids
+                passes.open[sequence.engine_id] = sequence
+                self._held.append(sequence)
+            else:
+                sequence.end("finished")
+        self._resume()
+
+    def _resume(self) -> None:
+        """The next that is held, when the last one has ended."""
+        if self._engine is None or self._resumed in self._passes.open:
+            return
+        while self._held:
+            sequence = self._held.popleft()
+            if sequence.engine_id in self._passes.open:  # not cut meanwhile
+                self._resumed = sequence.engine_id
+                self._add(self._engine, sequence)
+                return
 
     def _die(self, error: BaseException | None) -> None:
         reason = f": {one_line(error)}" if isinstance(error, Exception) else ""
         self._death = f"the generation loop has ended{reason}"
         while self._passes.open:
             _, sequence = self._passes.open.popitem()
-            sequence.die()
+            sequence.lose(EngineDead(self._death))

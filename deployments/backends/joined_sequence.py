@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass, field
 
 from deployments.backends.backend import Output, Status, Work
+from deployments.errors import BackendError
 
 
 @dataclass(slots=True, eq=False)
@@ -17,11 +18,22 @@ class JoinedSequence:
 
     work: Work
     engine_id: str  # the engine's own; a request id may come again in a later attempt
-    ended: "asyncio.Future[Output | None]"  # None: the engine died
+    ended: "asyncio.Future[Output | BackendError]"  # an error: of its batch, or of the engine
+    batch: "list[JoinedSequence]"  # those that were released with it, itself among them
     scheduled_s: float | None = None  # first put into a batch
     preemptions: int = 0
     _ids: list[int] = field(default_factory=list)
     _token_s: list[float] = field(default_factory=list)
+
+    @property
+    def left(self) -> Work:
+        """What an engine that has lost it is asked for: to go on after the tokens that it has."""
+        done = self._ids[: len(self._token_s)]
+        return Work(
+            request_id=self.work.request_id,
+            prompt_ids=[*self.work.prompt_ids, *done],
+            output_tokens=self.work.output_tokens - len(done),
+        )
 
     def add(self, token_id: int, now_s: float) -> None:
         """One more token, in the engine's thread."""
@@ -50,7 +62,7 @@ class JoinedSequence:
         )
         self.ended.set_result(output)
 
-    def die(self) -> None:
-        """The engine is gone, and this request's end with it."""
+    def lose(self, error: BackendError) -> None:
+        """It has no end of its own: its batch raises this."""
         if not self.ended.done():
-            self.ended.set_result(None)
+            self.ended.set_result(error)

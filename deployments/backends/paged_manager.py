@@ -17,7 +17,9 @@ from transformers.generation.continuous_batching.continuous_api import (
     OutputRouter,
 )
 
+from deployments.backends.loaded_model import free_memory, is_out_of_memory
 from deployments.backends.paged_passes import PassRecorder
+from results.errors import one_line
 
 GREEDY = GenerationConfig(do_sample=False, pad_token_id=0, eos_token_id=-1)  # -1: no id ends a sequence
 
@@ -31,6 +33,10 @@ class Listener(Protocol):
 
     def failed(self, engine_id: str, error: str) -> None:
         """This one alone could not be run; the engine goes on."""
+        ...
+
+    def out_of_memory(self, engine_ids: Sequence[str], error: str) -> None:
+        """A pass did not fit, with these in the engine; it is empty now, and goes on."""
         ...
 
     def stopped(self, error: BaseException | None) -> None:
@@ -75,7 +81,18 @@ class PagedManager(ContinuousBatchingManager):  # type: ignore[misc]
         # After a preemption nobody is admitted until somebody finishes. If those who ran were cancelled, nobody will.
         if not batch_processor.scheduler.active_requests:
             batch_processor.scheduler.block_new_requests = False
-        return bool(super()._generation_loop_body(batch_processor, bootstrapping))
+        try:
+            return bool(super()._generation_loop_body(batch_processor, bootstrapping))
+        except (RuntimeError, MemoryError) as exc:
+            if not is_out_of_memory(exc):
+                raise
+            failure = one_line(exc)
+        # Outside the handler, whose traceback would keep the pass's tensors alive.
+        resident = list(batch_processor.scheduler.active_requests)
+        batch_processor.reset()
+        free_memory(self.model.device.type)
+        self._listener.out_of_memory(resident, failure)
+        return True
 
     def _generation_step(self) -> None:
         self._passes.began(self.batch_processor)

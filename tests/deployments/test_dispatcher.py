@@ -198,6 +198,21 @@ def test_the_engine_is_idle_since_the_batch_that_did_not_fit():
     assert (dispatcher.cap, launched(dispatcher, 6.0)) == (1, ["c"])
 
 
+def test_one_failure_of_an_engine_that_is_joined_lowers_the_cap_once_and_fails_nobody():
+    dispatcher = Dispatcher(Continuous(max_batch_size=8), max_batch_size=8, joinable=True)
+    batches = []
+    for number, name in enumerate("abcdef"):
+        dispatcher.arrive(request(name), number)
+        batches += dispatcher.poll(number)
+    assert [names(batch.requests) for batch in batches] == list("abcdef")
+    for number, batch in enumerate(batches):
+        assert dispatcher.out_of_memory(batch.batch_id, 6.0, ran=6, again=number > 0) == []
+    assert (dispatcher.cap, dispatcher.running) == (3, 0)
+    assert names(dispatcher.waiting) == "abcdef"
+    (batch,) = dispatcher.poll(6.0)
+    assert names(batch.requests) == "abc"
+
+
 def test_a_request_that_runs_out_of_memory_alone_fails():
     dispatcher = filled(Naive(max_batch_size=1), "ab", cap=1)
     (batch,) = dispatcher.poll(0.0)

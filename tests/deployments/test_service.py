@@ -164,6 +164,29 @@ async def test_a_request_that_does_not_fit_alone_fails_and_the_next_goes_on():
     assert served.min_cap == 1
 
 
+async def test_batches_that_share_a_failure_all_run_again_under_a_cap_that_fell_once():
+    backend = FakeBackend(joinable=True)
+    served = service(backend, Continuous(max_batch_size=8), size=8)
+    calls = []
+    for count, name in enumerate("abcd", start=1):
+        calls += submit(served, name)
+        await backend.began(count)
+    failure = OutOfMemory("four of them", ran=4)
+    for run in backend.runs[:4]:
+        run.raises(failure)
+    while any(not call.done() for call in calls):
+        await backend.began(len(backend.runs))
+        for run in backend.runs[4:]:
+            if not run.outcome.done():
+                run.finishes()
+        await asyncio.sleep(0)
+    assert set(how(await answers(calls)).values()) == {"finished"}
+    assert served.min_cap == 2
+    again = [run.ids for run in backend.runs[4:]]
+    assert sorted(one for ids in again for one in ids) == list("abcd")
+    assert max(map(len, again)) <= 2
+
+
 async def test_out_of_memory_after_a_delivery_breaks_the_protocol_and_hangs_nobody():
     backend = FakeBackend()
     served = service(backend)

@@ -1,6 +1,7 @@
 """What the contract suite cannot ask of every backend: preemption, a small cache, a loop that crashes."""
 
 import asyncio
+import itertools
 import random
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -14,8 +15,10 @@ import pytest_asyncio
 from deployments.backends.backend import EngineStep, Output, Work
 from deployments.backends.engine_args import HuggingFaceContinuousArgs
 from deployments.backends.huggingface_continuous import HuggingFaceContinuous
-from deployments.errors import BackendError, EngineDead, ModelError
+from deployments.errors import BackendError, EngineDead, ModelError, OutOfMemory
 from deployments.models import ModelSpec
+from deployments.service import Service
+from strategies.continuous import Continuous
 from tests.deployments.backends.forward_pass import before_pass
 
 pytestmark = [pytest.mark.model, pytest.mark.asyncio(loop_scope="module")]
@@ -291,6 +294,119 @@ async def test_a_crashed_loop_fails_what_is_open_and_what_comes(
         assert len(delivered) == 1
         may_end.set()
     assert set(threading.enumerate()) <= threads
+
+
+def too_much() -> None:
+    import torch
+
+    torch.empty(2**50, dtype=torch.uint8)  # the allocator's own error
+
+
+async def test_out_of_memory_gives_whole_batches_back_and_the_engine_goes_on(
+    backend: HuggingFaceContinuous,
+) -> None:
+    first, second = works(2, 3, 40), [work("b", 5, 40)]
+    expected = await outputs_of(backend, [*first, *second])
+    delivered: list[Output] = []
+    with before_pass(model_of(backend), 4, too_much):
+        runs = [backend.run(batch, delivered.append) for batch in (first, second)]
+        failures = await asyncio.gather(*runs, return_exceptions=True)
+    assert delivered == []
+    assert all(isinstance(failure, OutOfMemory) for failure in failures)
+    assert failures[0] is failures[1], "the cap falls once"
+    assert "can't allocate memory" in str(failures[0])
+    assert str(failures[0]).endswith(
+        "(requests in the engine: 3; smaller kv_blocks or max_num_batched_tokens need less)"
+    )
+    assert failures[0].ran == 3
+    await backend.check()
+    backend.take_steps()
+    again = await outputs_of(backend, [*first, *second])
+    assert {key: output.output_ids for key, output in again.items()} == {
+        key: output.output_ids for key, output in expected.items()
+    }
+    assert backend.take_steps()[0].kv_use == pytest.approx(3 / 32), "the cache was empty again"
+
+
+async def test_what_is_left_of_a_batch_goes_on_one_at_a_time_after_the_tokens_that_it_has(
+    backend: HuggingFaceContinuous,
+) -> None:
+    batch = [work("short", 3, 2), *works(SLOTS - 1, 3, 20)]
+    expected = await outputs_of(backend, batch)
+    backend.take_steps()
+    with before_pass(model_of(backend), 10, too_much):
+        ended = await outputs_of(backend, batch)
+    for key, output in ended.items():
+        assert output.status == "finished"
+        assert output.output_ids == expected[key].output_ids
+        assert list(output.token_s) == sorted(output.token_s)
+        assert output.preemptions == (key != "short")
+    steps = backend.take_steps()
+    assert [step.running for step in steps] == [4, 4, *[3] * 7, *[1] * 3 * 11]
+    assert sum(step.tokens for step in steps) == 2 + 3 * 20
+
+
+async def test_what_runs_out_of_memory_alone_has_failed(backend: HuggingFaceContinuous) -> None:
+    with before_pass(model_of(backend), 2, too_much), pytest.raises(OutOfMemory) as caught:
+        await outputs_of(backend, works(1, 3, 5))
+    assert caught.value.ran == 1, "the dispatcher's to fail"
+
+    passes = itertools.count(1)
+
+    def fail_from_the_tenth(module: Any, *_: Any) -> None:
+        if next(passes) >= 10:
+            too_much()
+
+    handle = model_of(backend).register_forward_pre_hook(fail_from_the_tenth)
+    try:
+        ended = await outputs_of(backend, [work("short", 3, 2), *works(2, 3, 20)])
+    finally:
+        handle.remove()
+    assert ended["short"].status == "finished"
+    for key in ("r0", "r1"):
+        assert (ended[key].status, ended[key].cause) == ("failed", "out-of-memory")
+        assert len(ended[key].output_ids) == 9, "what was made stays"
+        assert "requests in the engine: 1" in (ended[key].error or "")
+    assert (await outputs_of(backend, works(2, 3, 4)))["r1"].status == "finished"
+
+
+async def test_what_is_held_after_running_out_of_memory_is_aborted_too(
+    backend: HuggingFaceContinuous,
+) -> None:
+    backend.take_steps()
+    delivered: list[Output] = []
+    batch = [work("short", 3, 2), *works(SLOTS - 1, 3, 1500)]
+    with before_pass(model_of(backend), 6, too_much):
+        running = asyncio.create_task(backend.run(batch, delivered.append))
+        await steps_until(backend, running, lambda step: step.running == 1)
+        await backend.abort()
+        await running
+    assert [output.status for output in delivered] == ["finished", *["unfinished"] * 3]
+    assert all(len(output.output_ids) >= 5 for output in delivered[1:])
+    assert (await outputs_of(backend, works(2, 3, 4)))["r1"].status == "finished"
+
+
+async def test_the_dispatcher_halves_what_ran_and_no_request_is_lost(
+    backend: HuggingFaceContinuous,
+) -> None:
+    def at_most_two(module: Any, *_: Any) -> None:
+        if len(backend._engine.manager.batch_processor.scheduler.active_requests) > 2:
+            too_much()
+
+    batch = works(12, 3, 6)
+    expected = await outputs_of(backend, batch)
+    handle = model_of(backend).register_forward_pre_hook(at_most_two)
+    try:
+        served = Service(backend, Continuous(max_batch_size=SLOTS), max_batch_size=SLOTS, expected=12)
+        replies = await asyncio.gather(*(served.submit(one, 6) for one in batch))
+    finally:
+        handle.remove()
+    assert served.dead is None
+    assert {reply.output.status for reply in replies} == {"finished"}
+    for reply in replies:
+        assert reply.output.output_ids == expected[reply.output.request_id].output_ids
+    assert served.min_cap == 2
+    assert any(ran.out_of_memory for ran in served.runs)
 
 
 async def test_a_loop_that_stops_under_a_request_on_its_way_in_does_not_leave_it_hanging(
