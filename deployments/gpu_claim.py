@@ -6,6 +6,7 @@ that is taken is looked at again for a while before it is refused.
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 import psutil  # type: ignore[import-untyped]
 
@@ -60,11 +61,21 @@ def taken(gpus: Sequence[Gpu]) -> Mapping[str, str]:
     }
 
 
-def _who(gpu: Gpu, ours: set[int]) -> str:
-    """Empty if nobody else is on it."""
+def strangers(gpus: Sequence[Gpu], known: AbstractSet[int] = frozenset()) -> tuple[str, ...]:
+    """Who computes on the GPUs and is neither ours nor one of `known` (process ids), in one phrase each."""
+    ours = _ours() | known
+    return tuple(f"GPU {gpu.label}: {who}" for gpu in gpus if (who := _others(gpu, ours)))
+
+
+def _others(gpu: Gpu, ours: AbstractSet[int]) -> str:
     others = [holder for holder in gpu.holders if holder.pid not in ours and _computes(holder)]
-    if others or gpu.holders:
-        return ", ".join(map(_named, others))
+    return ", ".join(map(_named, others))
+
+
+def _who(gpu: Gpu, ours: AbstractSet[int]) -> str:
+    """Empty if nobody else is on it."""
+    if gpu.holders:
+        return _others(gpu, ours)
     if gpu.used_bytes is None or gpu.total_bytes is None or gpu.used_bytes <= UNSEEN_SHARE * gpu.total_bytes:
         return ""
     return f"{_gib(gpu.used_bytes)} of {_gib(gpu.total_bytes)} by processes that cannot be seen from here"

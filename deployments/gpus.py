@@ -40,6 +40,9 @@ class Gpu:
     free_bytes: int | None
     utilisation: int | None  # per cent of the last moment during which it computed
     holders: tuple[Holder, ...]
+    clock_mhz: int | None = None  # of its multiprocessors, now
+    memory_clock_mhz: int | None = None
+    highest_clock_mhz: int | None = None  # of its multiprocessors, ever
 
     def facts(self) -> dict[str, Any]:
         """What does not change, for provenance."""
@@ -49,6 +52,15 @@ class Gpu:
             "driver": self.driver,
             "memory_bytes": self.total_bytes,
             "compute_capability": ".".join(map(str, self.capability)) if self.capability else None,
+            "highest_clock_mhz": self.highest_clock_mhz,
+        }
+
+    def state(self) -> dict[str, Any]:
+        """What changes, for the record of one trial."""
+        return {
+            "clock_mhz": self.clock_mhz,
+            "memory_clock_mhz": self.memory_clock_mhz,
+            "used_bytes": self.used_bytes,
         }
 
 
@@ -58,11 +70,28 @@ def visible_gpus(nvml: Any = None, environment: Mapping[str, str] | None = None)
     DeviceError if it names one that is not there or that NVML cannot look at. `nvml`: the module `pynvml`,
     or what stands for it.
     """
+    with reading(nvml, environment) as read:
+        return read()
+
+
+@contextlib.contextmanager
+def reading(
+    nvml: Any = None, environment: Mapping[str, str] | None = None
+) -> Iterator[Callable[[], tuple[Gpu, ...]]]:
+    """The same, to be asked again and again while NVML stays open."""
     chosen = (os.environ if environment is None else environment).get(VARIABLE)
     with _session(nvml) as session:
-        if session is None:
-            return ()
-        return tuple(_read(session, selected) for selected in select(session, chosen))
+        selected = () if session is None else select(session, chosen)
+
+        def read() -> tuple[Gpu, ...]:
+            if not selected:
+                return ()
+            try:
+                return tuple(_read(session, one) for one in selected)
+            except session.NVMLError as error:
+                raise DeviceError(f"NVML does not answer: {error}") from error
+
+        yield read
 
 
 def facts(gpus: Sequence[Gpu]) -> dict[str, dict[str, Any]]:
@@ -116,6 +145,9 @@ def _read(nvml: Any, selected: Selected) -> Gpu:
         free_bytes=int(memory.free) if memory else None,
         utilisation=int(rates.gpu) if rates else None,
         holders=tuple(Holder(pid=one.pid, used_bytes=one.usedGpuMemory) for one in processes),
+        clock_mhz=asked(lambda: nvml.nvmlDeviceGetClockInfo(card, nvml.NVML_CLOCK_SM)),
+        memory_clock_mhz=asked(lambda: nvml.nvmlDeviceGetClockInfo(card, nvml.NVML_CLOCK_MEM)),
+        highest_clock_mhz=asked(lambda: nvml.nvmlDeviceGetMaxClockInfo(card, nvml.NVML_CLOCK_SM)),
     )
 
 

@@ -8,6 +8,7 @@ travels as data in its reply.
 
 import asyncio
 import contextlib
+import dataclasses
 import math
 import time
 import uuid
@@ -19,11 +20,14 @@ import numpy as np
 
 from deployments.backends.backend import Backend, EngineStep, Memory, Output, Work
 from deployments.backends.registry import create
+from deployments.cpu_time import CpuTime
 from deployments.errors import BackendError, EngineDead
 from deployments.gpu_claim import claim
-from deployments.gpus import facts, visible_gpus
+from deployments.gpu_watch import GpuWatch
+from deployments.gpus import facts
 from deployments.models import ModelSpec
 from deployments.service import BatchRun, Reply, Service
+from deployments.warming import WarmUp, warm_up
 from strategies.registry import create as create_strategy
 
 
@@ -41,9 +45,22 @@ class Sample:
 class Progress:
     """How a trial stands now."""
 
+    at_s: float  # the replica's clock
     waiting: int
     running: int
     tokens: int
+    kv_use: float | None
+    cpu_s: float  # of the replica and the processes below it, since the trial began
+    device_bytes: int | None
+    device_utilisation: float | None  # 0..1, of the last moment during which it computed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Devices:
+    """The GPUs of a replica at one moment; both empty without one."""
+
+    state: Mapping[str, Mapping[str, Any]]  # by label
+    strangers: tuple[str, ...]  # who else computes on them, in one phrase each
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +73,8 @@ class Account:
     steps: tuple[EngineStep, ...]
     memory: Memory
     min_cap: int | None
+    cached_share: float | None  # of prompt tokens, from a prefix cache; None if the engine does not say
+    strangers: tuple[str, ...]  # who else computed on its GPUs at the end
 
 
 class Replica:
@@ -67,7 +86,9 @@ class Replica:
         self._loading: Backend | None = None
         self._service: Service | None = None
         self._trial = ""
-        self._warmed = False
+        self._warm_up: WarmUp | None = None
+        self._gpus: GpuWatch | None = None
+        self._cpu = CpuTime(descendants=False)
 
     async def start(
         self, backend: str, model: ModelSpec | None, engine: Mapping[str, Any]
@@ -83,7 +104,8 @@ class Replica:
         finally:
             self._loading = None
         self._backend = loading
-        gpus = facts(visible_gpus()) if model is not None else {}
+        self._gpus = await asyncio.to_thread(GpuWatch) if model is not None else None
+        gpus = facts(self._gpus.read()) if self._gpus is not None else {}
         return {**loading.setup, **({"gpus": gpus} if gpus else {})}
 
     async def ping(self) -> float:
@@ -94,27 +116,38 @@ class Replica:
         """BackendError or EngineDead unless a backend is loaded and alive."""
         await self._ready()
 
-    async def warm(self, works: Sequence[Work]) -> None:
-        """The first time after a load: one batch past the strategy. BackendError if a request fails.
+    async def warm(self, works: Sequence[Work]) -> WarmUp | None:
+        """The first time after a load: batches of `works` past the strategy, until the step time has settled.
 
-        Later calls do nothing: an engine that has served a trial is warm.
+        Later calls run nothing and give what the first one found: an engine that has served a trial is warm.
+        None if there is nothing to warm up with. BackendError if a request fails.
         """
         await self._ready()
-        if works and not self._warmed:
-            await self.run_bare(works)
-            self._warmed = True
+        if works and self._warm_up is None:
+
+            async def batch(number: int) -> list[Output]:
+                return await self._bare(
+                    [dataclasses.replace(work, request_id=f"{work.request_id}-{number}") for work in works]
+                )
+
+            self._warm_up = await warm_up(batch)
+        return self._warm_up
 
     async def run_bare(self, works: Sequence[Work]) -> float:
         """One batch straight through the idle engine; seconds. BackendError if a request fails."""
-        backend = await self._ready()
         begun_s = time.monotonic()
-        outputs: list[Output] = []
-        await backend.run(works, outputs.append)
-        took_s = time.monotonic() - begun_s
-        if failed := [output for output in outputs if output.status != "finished"]:
-            raise BackendError(f"a bare request failed: {failed[0].error}")
-        backend.take_steps()
-        return took_s
+        await self._bare(works)
+        return time.monotonic() - begun_s
+
+    async def devices(self) -> Devices:
+        """How its GPUs are now, and who else computes on them."""
+        if self._gpus is None:
+            return Devices(state={}, strangers=())
+        gpus = await asyncio.to_thread(self._gpus.read)
+        return Devices(
+            state={gpu.label: gpu.state() for gpu in gpus},
+            strangers=await asyncio.to_thread(self._gpus.strangers),
+        )
 
     async def measure(self, batch_size: int, prompt_tokens: int, output_tokens: int) -> Sample:
         """Time one batch of equal rows on the idle engine (random ids: timing does not see them).
@@ -132,11 +165,7 @@ class Replica:
             )
             for _ in range(batch_size)
         ]
-        outputs: list[Output] = []
-        await backend.run(works, outputs.append)
-        backend.take_steps()
-        if failed := [output for output in outputs if output.status != "finished"]:
-            raise BackendError(f"a timing request failed: {failed[0].error}")
+        outputs = await self._bare(works)
         begun = min(output.scheduled_s or math.inf for output in outputs)
         gaps = np.concatenate([np.diff(output.token_s) for output in outputs])
         return Sample(
@@ -159,6 +188,7 @@ class Replica:
         self._trial = trial
         backend.take_steps()
         backend.reset_memory()
+        self._cpu = CpuTime()
         return self._incarnation
 
     async def generate(self, trial: str, work: Work, max_new_tokens: int) -> Reply:
@@ -174,10 +204,24 @@ class Replica:
         return await self._service.submit(work, max_new_tokens)
 
     async def progress(self) -> Progress:
-        """Queue length, running requests and tokens delivered so far."""
+        """Queue length, running requests, tokens delivered so far, and what processors and GPUs do."""
         service = self._serving()
         service.collect_steps()
-        return Progress(waiting=service.waiting, running=service.running, tokens=service.tokens)
+        at_s, cpu_s = time.monotonic(), self._cpu.used_s()
+        waiting, running, tokens, kv_use = service.waiting, service.running, service.tokens, service.kv_use
+        gpus = await asyncio.to_thread(self._gpus.read) if self._gpus is not None else ()
+        used = [gpu.used_bytes for gpu in gpus if gpu.used_bytes is not None]
+        busy = [gpu.utilisation for gpu in gpus if gpu.utilisation is not None]
+        return Progress(
+            at_s=at_s,
+            waiting=waiting,
+            running=running,
+            tokens=tokens,
+            kv_use=kv_use,
+            cpu_s=cpu_s,
+            device_bytes=sum(used) if used else None,
+            device_utilisation=sum(busy) / len(busy) / 100 if busy else None,
+        )
 
     async def abort(self) -> None:
         """Answer everything that waits or runs as `unfinished`."""
@@ -197,6 +241,8 @@ class Replica:
             steps=tuple(service.steps),
             memory=service.backend.memory(),
             min_cap=service.min_cap,
+            cached_share=service.cached_share,
+            strangers=(await self.devices()).strangers,
         )
 
     async def stop(self) -> None:
@@ -204,6 +250,8 @@ class Replica:
         if self._service is not None:
             with contextlib.suppress(Exception):  # what cannot be stopped must be closed all the more
                 await asyncio.wait_for(self._service.abort(), 10)
+        if self._gpus is not None:
+            self._gpus.close()
         backend, self._backend = self._backend or self._loading, None
         if backend is not None:
             await asyncio.wait_for(backend.close(), 30)
@@ -213,6 +261,16 @@ class Replica:
             raise BackendError("the replica has not loaded its backend")
         await self._backend.check()
         return self._backend
+
+    async def _bare(self, works: Sequence[Work]) -> list[Output]:
+        """The outputs of one batch that no trial counts."""
+        backend = await self._ready()
+        outputs: list[Output] = []
+        await backend.run(works, outputs.append)
+        if failed := [output for output in outputs if output.status != "finished"]:
+            raise BackendError(f"a request failed before the trial: {failed[0].error}")
+        backend.take_steps()
+        return outputs
 
     def _serving(self) -> Service:
         if self._service is None:

@@ -116,9 +116,25 @@ class Service:
         return self.dispatcher.running - self._waiting_in_engine
 
     @property
+    def kv_use(self) -> float | None:
+        """Share of the engine's KV cache in use at its last step; None if it does not say."""
+        return self.steps[-1].kv_use if self.steps else None
+
+    @property
+    def cached_share(self) -> float | None:
+        """Share of prompt tokens that came from a prefix cache; None if the engine does not say."""
+        cached = [step.cached_tokens for step in self.steps if step.cached_tokens is not None]
+        if not cached:
+            return None
+        return sum(cached) / max(1, sum(cached) + sum(step.prefill_tokens for step in self.steps))
+
+    @property
     def _waiting_in_engine(self) -> int:
-        """As of its last step, at most what was released and has not ended."""
-        return min(self.steps[-1].waiting, self.dispatcher.running) if self.steps else 0
+        """As of its last step, with what was released since; at most what has not ended."""
+        if not self.steps:
+            return 0
+        last, released = self.steps[-1], self.dispatcher.running
+        return max(min(last.waiting, released), released - last.running)
 
     def _refusal(self, work: Work) -> Output | None:
         if self.dead is not None:

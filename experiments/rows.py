@@ -8,6 +8,7 @@ import numpy as np
 
 from deployments.backends.backend import EngineStep
 from deployments.client import Exchange
+from deployments.replica import Progress
 from deployments.service import BatchRun
 from experiments.cells import Cell
 
@@ -112,6 +113,32 @@ def step_rows(cell_settings: Mapping[str, Any], steps: Sequence[EngineStep], shi
             "kv_use": step.kv_use,
             "preemptions": step.preemptions,
         }
+
+
+def sample_row(
+    cell_settings: Mapping[str, Any],
+    progress: Progress,
+    shift_s: float,
+    *,
+    sent: int,
+    ended: int,
+    client_cpu_s: float,
+) -> Row:
+    """How the trial stood at one moment, on the replica's side and on the client's."""
+    return {
+        **cell_settings,
+        "at_s": progress.at_s - shift_s,
+        "sent": sent,
+        "ended": ended,
+        "waiting": progress.waiting,
+        "running": progress.running,
+        "tokens": progress.tokens,
+        "kv_use": progress.kv_use,
+        "device_bytes": progress.device_bytes,
+        "device_utilisation": progress.device_utilisation,
+        "replica_cpu_s": progress.cpu_s,
+        "client_cpu_s": client_cpu_s,
+    }
 
 
 def request_id(cell_id: str, index: int) -> str:

@@ -1,33 +1,40 @@
 """One trial: the same requests, at the same moments, through one strategy on a loaded lane.
 
 handshake → warm-up (after a load only, never counted) → step probe → begin → send, open loop → drain, at
-most to the drain limit → abort what is left → account → handshake again. Rows are written while it runs.
+most to the drain limit → abort what is left → account → handshake again. Rows are written while it runs, and
+once a second a sample says how it stands.
 """
 
 import asyncio
 import contextlib
+import statistics
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from deployments.backends.backend import Work
 from deployments.client import Client, Exchange
 from deployments.clock import handshake
+from deployments.cpu_time import CpuTime
 from deployments.errors import EngineDead
 from deployments.lanes import Call, Lane
-from deployments.replica import Account, Progress
+from deployments.replica import Account, Devices, Progress
+from deployments.warming import WarmUp
 from experiments.cells import Cell
 from experiments.errors import TrialError
-from experiments.rows import Row, batch_rows, request_id, request_row, settings, step_rows
+from experiments.rows import Row, batch_rows, request_id, request_row, sample_row, settings, step_rows
+from results import records
 from results.attempt import Attempt
 from results.records import Clock, Trial
 from workloads.request import Request
 from workloads.workload import workload_hash
 
 PROBE_PROMPT_TOKENS, PROBE_OUTPUT_TOKENS = 32, 8
+PROBE_S, FEWEST_PROBES, MOST_PROBES = 1.0, 3, 8  # probes until a second is over, at least and at most so many
+SAMPLE_EVERY_S = 1.0
 FLUSH_EVERY_S = 5.0
 PREPARE_DEADLINE_S = 1_800.0  # a deadline for engines that hang: a slow warm-up takes minutes
 ABORT_DEADLINE_S = 60.0
@@ -87,6 +94,7 @@ class TrialRun:
         self._started_at = datetime.now(UTC).isoformat(timespec="seconds")
         self._offset_s = 0.0
         self._unwritten: list[Exchange] = []
+        self._samples: list[Row] = []
         self._ended = self._all_failed = 0
         self._last_received_s = 0.0
         self._first_error = ""
@@ -101,8 +109,12 @@ class TrialRun:
         async with _deadline(PREPARE_DEADLINE_S, "get ready"):
             clock = await handshake(self._ping)
             self._offset_s = clock.offset_s
-            await self._call("warm", [self._work(request, "warm-up") for request in self._traffic.warmup])
-            probe = await self._call("measure", 1, PROBE_PROMPT_TOKENS, PROBE_OUTPUT_TOKENS)
+            warm_up: WarmUp | None = await self._call(
+                "warm", [self._work(request, "warm-up") for request in self._traffic.warmup]
+            )
+            step_probe_s = await self._probe()
+            devices: Devices = await self._call("devices")
+            self._record(devices)
             incarnation = await self._call(
                 "begin", self._trial, cell.strategy, cell.knobs, cell.knobs["max_batch_size"], len(requests)
             )
@@ -136,7 +148,7 @@ class TrialRun:
             cut_off=cut_off,
             min_cap=account.min_cap,
             clock=Clock(offset_s=clock.offset_s, uncertainty_s=clock.uncertainty_s, drift_s=drift),
-            step_probe_s=probe.step_s,
+            step_probe_s=step_probe_s,
             memory_bytes=account.memory.peak_bytes,
             memory_kind=account.memory.kind,
             started_at=self._started_at,
@@ -144,7 +156,26 @@ class TrialRun:
             measured_s=self._last_received_s - requests[0].planned_s,
             total_s=time.monotonic() - self._begun_s,
             setup=self._setup,
+            warm_up=records.WarmUp(**asdict(warm_up)) if warm_up else None,
+            prefix_cache_share=account.cached_share,
+            gpu_strangers=tuple(dict.fromkeys((*devices.strangers, *account.strangers))),
         )
+
+    async def _probe(self) -> float:
+        """The step time of one request now: the median of several short probes."""
+        begun_s, steps_s = time.monotonic(), list[float]()
+        while len(steps_s) < FEWEST_PROBES or (
+            len(steps_s) < MOST_PROBES and time.monotonic() - begun_s < PROBE_S
+        ):
+            sample = await self._call("measure", 1, PROBE_PROMPT_TOKENS, PROBE_OUTPUT_TOKENS)
+            steps_s.append(sample.step_s)
+        return statistics.median(steps_s)
+
+    def _record(self, devices: Devices) -> None:
+        """Into the set-up of every file: the clocks and memory of the GPUs as the trial begins."""
+        if devices.state:
+            self._setup["gpus_at_start"] = devices.state
+            self._attempt.record(self._setup)
 
     async def _serve(self, requests: Sequence[Request]) -> bool:
         """Send and drain; True if the drain limit cut something off."""
@@ -168,6 +199,7 @@ class TrialRun:
                 await watch
             ended.set()
             await flush  # not cancelled: a thread would go on writing rows that `finish` misses
+            await asyncio.to_thread(self._attempt.write_samples, self._samples)
 
     def _must_live(self) -> None:
         if self._client.lost is not None:
@@ -206,16 +238,29 @@ class TrialRun:
         await asyncio.to_thread(write)
 
     async def _watch(self) -> None:
-        """Once a second: how the trial stands."""
-        tokens, at_s = 0, time.monotonic()
+        """At its start and once a second: a sample, and for whoever watches how the trial stands."""
+        client_cpu = CpuTime(descendants=False)
+        before: Progress | None = None
         while True:
-            await asyncio.sleep(1)
             with contextlib.suppress(Exception):  # watching must not end a trial
                 progress: Progress = await self._call("progress")
-                now_s = time.monotonic()
-                rate = (progress.tokens - tokens) / (now_s - at_s)
-                tokens, at_s = progress.tokens, now_s
-                self._report(self._state(progress, rate))
+                self._samples.append(self._sample(progress, client_cpu.used_s()))
+                if before is not None:
+                    rate = (progress.tokens - before.tokens) / (progress.at_s - before.at_s)
+                    self._report(self._state(progress, rate))
+                before = progress
+            elapsed_s = time.monotonic() - self._client.start_s
+            await asyncio.sleep(SAMPLE_EVERY_S - elapsed_s % SAMPLE_EVERY_S)
+
+    def _sample(self, progress: Progress, client_cpu_s: float) -> Row:
+        return sample_row(
+            self._settings,
+            progress,
+            self._offset_s + self._client.start_s,
+            sent=self._client.sent,
+            ended=self._ended,
+            client_cpu_s=client_cpu_s,
+        )
 
     def _state(self, progress: Progress, tokens_per_s: float) -> State:
         cell = self._cell

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from results.errors import DiskFull, StoreError, cannot_write
-from results.records import BATCHES, REQUESTS, SCHEMA_VERSION, Failure, Trial
+from results.records import BATCHES, REQUESTS, SAMPLES, SCHEMA_VERSION, Failure, Trial
 
 
 class Attempt:
@@ -68,6 +68,11 @@ class Attempt:
         """Write one part file of batch or step rows (schema BATCHES), in the same way."""
         with self._writing:
             self._write("batches", rows, BATCHES)
+
+    def write_samples(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Write one part file of samples (schema SAMPLES), in the same way."""
+        with self._writing:
+            self._write("samples", rows, SAMPLES)
 
     def write_request_tables(self, tables: Iterable[pa.Table]) -> None:
         """The same for rows that come as tables of schema REQUESTS, whole and in order of `index`.

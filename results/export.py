@@ -16,7 +16,7 @@ from results.store import Store
 from results.summary import summarise_all, what_counts, with_metrics_by_cell
 from results.trial_table import trial_table
 
-TableName: TypeAlias = Literal["requests", "batches", "trials"]
+TableName: TypeAlias = Literal["requests", "batches", "samples", "trials"]
 CELLS_AT_A_TIME = 8
 
 Watch: TypeAlias = Callable[[int, int], None]  # cells written, cells in all
@@ -50,9 +50,14 @@ def _groups(store: Store, table: TableName, watch: Watch) -> Iterator[pa.Table]:
     watch(0, len(cells))
     for first in range(0, len(cells), CELLS_AT_A_TIME):
         group = cells[first : first + CELLS_AT_A_TIME]
-        batches = store.batches(group)
-        yield with_metrics_by_cell(store.requests(group), batches) if table == "requests" else batches
+        yield _rows(store, table, group)
         watch(first + len(group), len(cells))
+
+
+def _rows(store: Store, table: TableName, group: list[str]) -> pa.Table:
+    if table == "requests":
+        return with_metrics_by_cell(store.requests(group), store.batches(group))
+    return store.batches(group) if table == "batches" else store.samples(group)
 
 
 def _csv_writer(sink: BinaryIO, schema: pa.Schema) -> pc_csv.CSVWriter:

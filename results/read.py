@@ -14,10 +14,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from results.drift import with_drift
 from results.errors import StoreError
-from results.goodput import slos_of
-from results.records import BATCHES, FAILURES, METRICS, REQUESTS, SWEEP
+from results.records import BATCHES, FAILURES, METRICS, REQUESTS, SAMPLES, SWEEP
 from results.store import Store
 from results.summary import summarise_all, what_counts, with_metrics_by_cell
 from results.sweep_folder import no_sweep
@@ -34,8 +32,10 @@ def of_sweep(schema: Iterable[pa.Field]) -> pa.Schema:
 SCHEMAS: dict[str, pa.Schema] = {
     "requests": of_sweep([*REQUESTS, *METRICS]),
     "batches": of_sweep(BATCHES),
+    "samples": of_sweep(SAMPLES),
     "trials": of_sweep(TRIALS),
     "failures": of_sweep(FAILURES),
+    "partial": of_sweep(REQUESTS),
 }
 
 
@@ -43,13 +43,16 @@ SCHEMAS: dict[str, pa.Schema] = {
 class Rows:
     """Tables of the attempts that count, and of those that failed; a sweep that runs is read as far as it is.
 
+    `failures` has the attempts that failed with their causes, `partial` the request rows that they left.
     `problems` names what could not be read and was set aside, one line each (also told as warnings).
     """
 
     requests: pa.Table
     batches: pa.Table
+    samples: pa.Table
     trials: pa.Table
     failures: pa.Table
+    partial: pa.Table
     problems: tuple[str, ...]
 
 
@@ -114,12 +117,13 @@ def _names(stores: Sequence[Store]) -> list[str]:
 def _read(store: Store, sweep: str) -> dict[str, pa.Table]:
     trials, requests, batches = what_counts(store)
     failures = [failure.model_dump(exclude={"schema_version"}) for failure in store.failures()]
-    slos = slos_of(store.read_sweep() or {})
     tables = {
         "requests": with_metrics_by_cell(requests, batches),
         "batches": batches,
-        "trials": trial_table(with_drift(summarise_all(trials, requests, batches, slos))),
+        "samples": store.samples(),
+        "trials": trial_table(summarise_all(trials, requests, batches)),
         "failures": pa.Table.from_pylist(failures, schema=FAILURES),
+        "partial": store.partial_requests(),
     }
     return {name: with_sweep(table, sweep) for name, table in tables.items()}
 

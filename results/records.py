@@ -147,6 +147,40 @@ BATCHES = pa.schema(
     ]
 )
 
+SAMPLES = pa.schema(
+    [
+        *SETTINGS,
+        always("at_s", pa.float64(), "When the sample was taken.", unit="s"),
+        always("sent", pa.int32(), "Requests that the client had sent.", unit="requests"),
+        always("ended", pa.int32(), "Requests whose reply the client had.", unit="requests"),
+        always("waiting", pa.int32(), "Queue length, the engine's own list included.", unit="requests"),
+        always("running", pa.int32(), "Requests that the engine worked on.", unit="requests"),
+        always("tokens", pa.int64(), "Output tokens of the requests that had ended.", unit="tokens"),
+        column(
+            "kv_use",
+            pa.float64(),
+            "Share of the engine's KV cache in use at its last step; null if not reported.",
+            unit="ratio",
+        ),
+        column(
+            "device_bytes", pa.int64(), "Memory in use on the GPU, by whomever; null without.", unit="bytes"
+        ),
+        column(
+            "device_utilisation",
+            pa.float64(),
+            "Share of the last moment during which the GPU computed (NVML); null without.",
+            unit="ratio",
+        ),
+        always(
+            "replica_cpu_s",
+            pa.float64(),
+            "CPU time of the replica and the processes of its engine since the trial began.",
+            unit="s",
+        ),
+        always("client_cpu_s", pa.float64(), "CPU time of the client's process since then.", unit="s"),
+    ]
+)
+
 LATER = frozenset({"token_steps", "steps", "started_s"})  # columns that older part files do not have
 
 FAILURES = pa.schema(
@@ -169,6 +203,17 @@ class Clock(BaseModel):
     offset_s: float
     uncertainty_s: float  # half of that sample's round trip
     drift_s: float | None = None  # offset at the end − offset at the start
+
+
+class WarmUp(BaseModel):
+    """How what a lane has loaded was warmed up, once, before the first trial on it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    took_s: float
+    batches: int
+    settled: bool  # the step times of its last two batches agree within 5 %
+    step_s: float  # of its last batch
 
 
 class Trial(BaseModel):
@@ -199,7 +244,7 @@ class Trial(BaseModel):
     cut_off: bool  # what was left at the drain limit was aborted
     min_cap: int | None  # the smallest cap that out-of-memory forced, null without
     clock: Clock
-    step_probe_s: float | None  # the one-request step time measured just before
+    step_probe_s: float | None  # the one-request step time measured just before: median of several probes
     memory_bytes: int | None
     memory_kind: Literal["allocated", "kv-cache", "resident", "none"]
     started_at: str  # ISO 8601, UTC
@@ -210,6 +255,9 @@ class Trial(BaseModel):
     counters: dict[
         str, float
     ] = {}  # what an engine in virtual time counted: preemptions, recomputed tokens, …
+    warm_up: WarmUp | None = None  # null where nothing was run, or not recorded
+    prefix_cache_share: float | None = None  # of prompt tokens that came from a prefix cache
+    gpu_strangers: tuple[str, ...] = ()  # who else computed on its GPU when it began or ended
 
 
 class Failure(BaseModel):

@@ -7,8 +7,10 @@ from results.read import SCHEMAS
 _TABLES = {
     "requests": "One row per request of the attempts that count.",
     "batches": "One row per batch that a strategy released, and per step of an engine that reports them.",
+    "samples": "One row per second of a trial that counts, one at its start; none in virtual time.",
     "trials": "One row per trial that counts, with its metrics and verdicts.",
     "failures": "One row per attempt that failed.",
+    "partial": "One row per request that had ended in an attempt that failed. `export` does not write it.",
 }
 
 _HEAD = """\

@@ -3,6 +3,7 @@
     sweep.json
     cells/<cell id>/attempt-<k>/requests-00000.parquet, …   written during the trial
                                /batches-00000.parquet, …
+                               /samples-00000.parquet
                                /done.json | failed.json      written last
 
 Every file is written beside its place and moved there, so that a reader sees all of it or nothing. An
@@ -25,17 +26,18 @@ from pydantic import ValidationError
 
 from results.attempt import Attempt, move_into_place
 from results.errors import FutureVersion, StoreError, cannot_write, one_line, said
-from results.records import BATCHES, LATER, REQUESTS, SCHEMA_VERSION, Failure, Trial
+from results.records import BATCHES, LATER, REQUESTS, SAMPLES, SCHEMA_VERSION, Failure, Trial
 from results.sweep_document import check_kinds
 
 MANY_ROWS = 100_000  # of a part file: below it threads cost more than they save
 
-Kind: TypeAlias = Literal["requests", "batches"]
+Kind: TypeAlias = Literal["requests", "batches", "samples"]
 
-_SCHEMAS: dict[Kind, pa.Schema] = {"requests": REQUESTS, "batches": BATCHES}
+_SCHEMAS: dict[Kind, pa.Schema] = {"requests": REQUESTS, "batches": BATCHES, "samples": SAMPLES}
 _ORDER: dict[Kind, tuple[str, ...]] = {
     "requests": ("cell_id", "index"),
     "batches": ("cell_id", "kind", "batch_id", "launched_s"),
+    "samples": ("cell_id", "at_s"),
 }
 
 
@@ -125,6 +127,30 @@ class Store:
         """Give the batch and step rows in the same way, sorted by cell id, kind and batch id."""
         return self._rows("batches", cell_ids, columns)
 
+    def samples(
+        self, cell_ids: Collection[str] | None = None, columns: Sequence[str] | None = None
+    ) -> pa.Table:
+        """Give what was seen once a second in the same way, sorted by cell id and time; none in virtual time."""
+        return self._rows("samples", cell_ids, columns)
+
+    def partial_requests(self) -> pa.Table:
+        """Give the request rows that failed attempts left, by cell, attempt and index; `failures` says why.
+
+        None of them counts. Part files that cannot be read are named in `problems`.
+        """
+        tables = [REQUESTS.empty_table()]
+        for failure in self.failures():
+            folder = self._folder(failure.cell_id, failure.attempt)
+            for name in sorted(self._attempts({failure.cell_id})[failure.cell_id][failure.attempt]):
+                if name.startswith("requests-") and name.endswith(".parquet"):
+                    try:
+                        tables.append(self._read_part(f"{folder}/{name}", REQUESTS))
+                    except StoreError as error:
+                        self._report(str(error))
+        return pa.concat_tables(tables).sort_by(
+            [(name, "ascending") for name in ("cell_id", "attempt", "index")]
+        )
+
     def _create(self, folder: str) -> None:
         try:
             self._filesystem.create_dir(folder, recursive=True)
@@ -153,27 +179,29 @@ class Store:
         schema = pa.schema([_SCHEMAS[kind].field(name) for name in columns])
         tables = [schema.empty_table()]
         for name in self._done[cell_id, number]["parts"]:
-            if not name.startswith(f"{kind}-"):
-                continue
-            path = f"{self._folder(cell_id, number)}/{name}"
-            try:
-                with self._filesystem.open_input_file(path) as file:
-                    part = pq.ParquetFile(file, page_checksum_verification=True)
-                    many = part.metadata.num_rows > MANY_ROWS
-                    table = part.read(columns=list(columns), use_threads=many)
-                for added in LATER.intersection(columns).difference(table.column_names):
-                    table = table.append_column(
-                        schema.field(added), pa.nulls(len(table), schema.field(added).type)
-                    )
-                tables.append(table.select(list(columns)).cast(schema))
-            except (OSError, pa.ArrowException, KeyError, ValueError) as error:
-                raise StoreError(f"{path} is damaged: {one_line(error)}") from error
+            if name.startswith(f"{kind}-"):
+                tables.append(self._read_part(f"{self._folder(cell_id, number)}/{name}", schema))
         table = pa.concat_tables(tables)
         planned = self._done[cell_id, number]["trial"]["planned_requests"]
         if kind == "requests" and table.num_rows != planned:
             folder = self._folder(cell_id, number)
             raise StoreError(f"{folder} must have {planned} request rows, has {table.num_rows}")
         return table
+
+    def _read_part(self, path: str, schema: pa.Schema) -> pa.Table:
+        """The columns of `schema` from one part file; null where an older one does not have them."""
+        try:
+            with self._filesystem.open_input_file(path) as file:
+                part = pq.ParquetFile(file, page_checksum_verification=True)
+                many = part.metadata.num_rows > MANY_ROWS
+                table = part.read(columns=schema.names, use_threads=many)
+            for added in LATER.intersection(schema.names).difference(table.column_names):
+                table = table.append_column(
+                    schema.field(added), pa.nulls(len(table), schema.field(added).type)
+                )
+            return table.select(schema.names).cast(schema)
+        except (OSError, pa.ArrowException, KeyError, ValueError) as error:
+            raise StoreError(f"{path} is damaged: {one_line(error)}") from error
 
     def _attempts(self, cell_ids: Collection[str] | None = None) -> dict[str, dict[int, dict[str, int]]]:
         """List cell id → attempt number → file name → size in bytes."""

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from results.findings import TrialSummary
 from results.metrics import REQUEST_METRICS, STATISTICS
-from results.records import SETTINGS, Trial, always, column
+from results.records import SETTINGS, Trial, WarmUp, always, column
 
 _FACTS: list[pa.Field] = [
     always("knobs", pa.string(), "All knobs of the strategy, as JSON."),
@@ -31,7 +31,23 @@ _FACTS: list[pa.Field] = [
     always("clock_offset_s", pa.float64(), "The replica's clock less the client's.", unit="s"),
     always("clock_uncertainty_s", pa.float64(), "Half the round trip of the best sample.", unit="s"),
     column("clock_drift_s", pa.float64(), "Offset at the end less offset at the start.", unit="s"),
-    column("step_probe_s", pa.float64(), "Step time of one request, measured just before.", unit="s"),
+    column(
+        "step_probe_s",
+        pa.float64(),
+        "Step time of one request, measured just before: the median of several probes.",
+        unit="s",
+    ),
+    column("warm_up_s", pa.float64(), "How long its lane was warmed up after the load.", unit="s"),
+    column("warm_up_batches", pa.int32(), "In how many batches."),
+    column("warm_up_settled", pa.bool_(), "Whether the step times of the last two agree within 5 %."),
+    column("warm_up_step_s", pa.float64(), "Step time of the last of them.", unit="s"),
+    column(
+        "prefix_cache_share",
+        pa.float64(),
+        "Share of prompt tokens that came from a prefix cache; null if the engine does not say.",
+        unit="ratio",
+    ),
+    always("gpu_strangers", pa.list_(pa.string()), "Who else computed on its GPU at its start or end."),
     column("memory_bytes", pa.int64(), "Peak memory; compare only rows of one memory_kind.", unit="bytes"),
     always("memory_kind", pa.string(), "What memory_bytes counts: allocated, kv-cache, resident or none."),
     always("started_at", pa.string(), "When it began: ISO 8601, UTC."),
@@ -51,36 +67,10 @@ _OF_TRIAL: list[pa.Field] = [
     column("throughput_tokens_per_s", pa.float64(), "First planned arrival to last token.", unit="tokens/s"),
     column("throughput_requests_per_s", pa.float64(), "Finished ones, over that time.", unit="requests/s"),
     column("steady_throughput_tokens_per_s", pa.float64(), "In the steady window.", unit="tokens/s"),
-    column(
-        "steady_throughput_requests_per_s",
-        pa.float64(),
-        "Requests that finished in it, over its length.",
-        unit="requests/s",
-    ),
     column("steady_start_s", pa.float64(), "Where the steady window begins.", unit="s"),
     column("steady_requests", pa.float64(), "Requests planned in it.", unit="requests"),
     column("offered_rate", pa.float64(), "Arrivals as planned.", unit="requests/s"),
     column("achieved_rate", pa.float64(), "Arrivals as sent.", unit="requests/s"),
-    column(
-        "goodput",
-        pa.string(),
-        "By SLO of the config, as JSON: share of offered requests that met it, requests/s and tokens/s of those.",
-    ),
-    column(
-        "requests_in_system", pa.float64(), "Mean of N over the trial: L of Little's law.", unit="requests"
-    ),
-    column(
-        "little_error", pa.float64(), "|L ÷ λW − 1|: 0 but for rounding, or a stamp is wrong.", unit="ratio"
-    ),
-    column(
-        "identity_error",
-        pa.float64(),
-        "Largest |TTFT + (n − 1)·TPOT − E2E| ÷ max(1 s, E2E): likewise.",
-        unit="ratio",
-    ),
-    column(
-        "miscounted_requests", pa.float64(), "With more or fewer token times than tokens.", unit="requests"
-    ),
     column("backlog_slope", pa.float64(), "Requests left behind per arrival.", unit="ratio"),
     column("batch_size_mean", pa.float64(), "Of batches; of steps, for continuous.", unit="requests"),
     column("padding_waste", pa.float64(), "Share of padded prompt slots; null if none.", unit="ratio"),
@@ -91,22 +81,14 @@ _OF_TRIAL: list[pa.Field] = [
 
 
 def _statistics() -> list[pa.Field]:
-    """`<metric>_<statistic>` over the requests planned in the steady window; `itl_s` pools their tokens' gaps."""
+    """`<metric>_<statistic>` over the trial's requests; `itl_s` pools the gaps between their tokens."""
     fields = []
     for metric in (*REQUEST_METRICS, "itl_s"):
-        what = (
-            "the gaps between consecutive tokens" if metric == "itl_s" else f"{metric} in the steady window"
-        )
+        what = "the gaps between consecutive tokens" if metric == "itl_s" else f"the requests' {metric}"
         for statistic in (*STATISTICS, "mean"):
             text = f"{statistic.capitalize()} of {what}."
             fields.append(column(f"{metric}_{statistic}", pa.float64(), text, unit="s"))
-        fields.append(
-            column(
-                f"{metric}_count",
-                pa.float64(),
-                f"How many requests have {metric}." if metric != "itl_s" else "How many such gaps.",
-            )
-        )
+        fields.append(column(f"{metric}_count", pa.float64(), f"How many there are of {what}."))
     return fields
 
 
@@ -120,24 +102,22 @@ def trial_table(summaries: Sequence[TrialSummary]) -> pa.Table:
 
 def _row(summary: TrialSummary) -> dict[str, Any]:
     trial: Trial = summary.trial
-    facts = trial.model_dump(mode="json", exclude={"schema_version", "clock"})
+    facts = trial.model_dump(mode="json", exclude={"schema_version", "clock", "warm_up"})
     return {
         **facts,
+        **(_warm_up(trial.warm_up) if trial.warm_up else {}),
         **{name: trial.knobs.get(name) for name in ("max_batch_size", "max_wait_ms", "timer")},
         **{
             name: json.dumps(facts[name], sort_keys=True) for name in ("knobs", "engine", "setup", "counters")
         },
         **{f"clock_{name}": value for name, value in trial.clock.model_dump().items()},
         "verdicts": [verdict.name for verdict in summary.verdicts],
-        "goodput": _goodput(summary),
         **summary.metrics,
     }
 
 
-def _goodput(summary: TrialSummary) -> str | None:
-    found: dict[str, dict[str, float | None]] = {}
-    for name, value in summary.metrics.items():
-        measure, at, slo = name.partition("@")
-        if at:
-            found.setdefault(slo, {})[measure.removeprefix("goodput_")] = value
-    return json.dumps(found) if found else None
+def _warm_up(found: WarmUp) -> dict[str, Any]:
+    return {
+        "warm_up_s": found.took_s,
+        **{f"warm_up_{name}": value for name, value in found.model_dump(exclude={"took_s"}).items()},
+    }

@@ -46,6 +46,7 @@ class EngineStep:
     prefill_tokens: int
     kv_use: float | None  # share of the KV cache in use, 0..1
     preemptions: int
+    cached_tokens: int | None = None  # of prompts, from a prefix cache; None where the engine does not say
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

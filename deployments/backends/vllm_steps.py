@@ -60,4 +60,5 @@ def _step(end_s: float, scheduler: Any, iteration: Any) -> EngineStep:
         prefill_tokens=details.num_ctx_tokens if details else 0,
         kv_use=scheduler.kv_cache_usage,
         preemptions=iteration.num_preempted_reqs if iteration else 0,
+        cached_tokens=scheduler.prefix_cache_stats.hits,
     )

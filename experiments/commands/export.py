@@ -29,6 +29,7 @@ class Table(StrEnum):
 
     REQUESTS = "requests"
     BATCHES = "batches"
+    SAMPLES = "samples"
     TRIALS = "trials"
 
 

@@ -37,6 +37,7 @@ class FakeNvml:
     NVMLError = NVMLError
     NVMLError_GpuIsLost = GpuIsLost
     nvmlMemory_v2 = 2  # noqa: N815 - NVML's name
+    NVML_CLOCK_SM, NVML_CLOCK_MEM = 1, 2
 
     def __init__(self, *cards: Card, driver: bool = True, old: bool = False) -> None:
         """`driver`: whether there is one; `old`: one that knows no second version, and answers in bytes."""
@@ -85,6 +86,13 @@ class FakeNvml:
     def nvmlDeviceGetUtilizationRates(self, card: Card) -> Any:  # noqa: N802
         self._answers(card, not card.is_instance)
         return SimpleNamespace(gpu=17, memory=3)
+
+    def nvmlDeviceGetClockInfo(self, card: Card, clock: int) -> int:  # noqa: N802
+        self._answers(card, not card.is_instance)
+        return {self.NVML_CLOCK_SM: 1335, self.NVML_CLOCK_MEM: 2619}[clock]
+
+    def nvmlDeviceGetMaxClockInfo(self, card: Card, clock: int) -> int:  # noqa: N802
+        return self.nvmlDeviceGetClockInfo(card, clock) + 645
 
     def nvmlDeviceGetCudaComputeCapability(self, card: Card) -> tuple[int, int]:  # noqa: N802
         self._answers(card, not card.is_instance)

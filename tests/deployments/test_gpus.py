@@ -42,6 +42,9 @@ def test_a_gpu_is_described(old: bool) -> None:
         free_bytes=77 * GIB - reserved,
         utilisation=17,
         holders=(Holder(pid=4711, used_bytes=2 * GIB), Holder(pid=4712, used_bytes=None)),
+        clock_mhz=1335,
+        memory_clock_mhz=2619,
+        highest_clock_mhz=1980,
     )
     assert facts((gpu,)) == {
         "0": {
@@ -50,6 +53,7 @@ def test_a_gpu_is_described(old: bool) -> None:
             "driver": "580.65.06",
             "memory_bytes": 80 * GIB,
             "compute_capability": "9.0",
+            "highest_clock_mhz": 1980,
         }
     }
 

@@ -170,13 +170,19 @@ async def during(call: Any, backend: FakeBackend, act: Callable[[FakeRun], None]
         return await task
 
 
-async def test_warming_up_runs_all_as_one_batch_past_the_strategy_once(
+async def test_warming_up_runs_all_in_batches_past_the_strategy_once_a_load(
     replica: Replica, backend: FakeBackend
 ):
-    await replica.warm([])
-    await during(replica.warm([work("a"), work("b"), work("c")]), backend, FakeRun.finishes)
-    await replica.warm([work("d")])
-    assert [run.ids for run in backend.runs] == [["a", "b", "c"]]
+    assert await replica.warm([]) is None
+    warming = asyncio.create_task(replica.warm([work("a"), work("b"), work("c")]))
+    for number in (1, 2):  # two that take as long as each other
+        (await backend.began(number)).finishes()
+    async with asyncio.timeout(WORD_DEADLINE_S):
+        found = await warming
+    assert found is not None
+    assert (found.batches, found.settled) == (2, True)
+    assert await replica.warm([work("d")]) == found
+    assert [run.ids for run in backend.runs] == [["a-0", "b-0", "c-0"], ["a-1", "b-1", "c-1"]]
 
 
 @pytest.mark.parametrize("call", [lambda r: r.warm([work("a")]), lambda r: r.measure(1, 4, 4)])
@@ -217,7 +223,7 @@ async def test_measuring_cuts_a_prompt_that_the_context_has_no_room_for():
 
 async def test_progress_and_account_hold_the_steps_of_an_engine_that_has_them():
     replica = Replica()
-    await replica.start("simulated", None, SIMULATED)
+    await replica.start("simulated", None, SIMULATED | {"fixed_ms": 50.0})  # longer than a look takes
     await replica.measure(1, 4, 4)  # its steps are not the trial's
     await replica.begin("t", "continuous", {"max_batch_size": 2}, 2, 3)
     calls = generate(replica, "t", "a", "b", "c")

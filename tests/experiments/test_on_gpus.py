@@ -193,4 +193,5 @@ def test_provenance_names_each_gpu(machine: Callable[..., None]) -> None:
         "driver": "580.65.06",
         "memory_bytes": 24 * GIB,
         "compute_capability": "8.9",
+        "highest_clock_mhz": 1980,
     }

@@ -16,104 +16,21 @@ from deployments.backends.backend import Output, Work
 from deployments.backends.engine_args import SimulatedArgs
 from deployments.backends.simulated import Simulated
 from deployments.errors import EngineDead, OutOfMemory
-from deployments.lanes import Call, Lane
-from deployments.replica import Account, Replica
+from deployments.lanes import Call
+from deployments.replica import Account, Progress
 from deployments.service import Reply
-from experiments.cells import Cell, cells
+from experiments.cells import Cell
 from experiments.config import SweepConfig
 from experiments.errors import TrialError
-from experiments.resolved import Resolved
 from experiments.traffic import traffic
-from experiments.trial import State, Traffic, TrialRun
-from results.records import Trial
-from results.store import Store
+from experiments.trial import State, Traffic
+from tests.experiments.near_trial import STRATEGIES, MakeCell, cell_maker, direct, rows, run_trial, started
 from workloads.workload import workload_hash
-
-WORD_DEADLINE_S = 30.0  # for a trial that would hang
-ENGINE = {"fixed_ms": 1.0, "per_sequence_ms": 0.1, "per_1000_prefill_tokens_ms": 1.0}
-STRATEGIES: dict[str, dict[str, Any]] = {
-    "naive": {"strategy": "naive", "max_batch_size": 4},
-    "dynamic": {"strategy": "dynamic", "max_batch_size": 4, "max_wait_ms": 5},
-    "continuous": {"strategy": "continuous", "max_batch_size": 4},
-}
-MakeCell = Callable[..., Cell]
 
 
 @pytest.fixture
 def make_cell(made_config: Callable[..., SweepConfig]) -> MakeCell:
-    def make(
-        strategy: str = "naive",
-        engine: Mapping[str, Any] | None = None,
-        *,
-        rate: float = 80.0,
-        duration_s: float = 0.3,
-        **changes: Any,
-    ) -> Cell:
-        """One cell on the simulated engine, of about 24 requests."""
-        joined = {"engine": "iteration"} if strategy == "continuous" else {}
-        config = made_config(
-            **{
-                "model": ...,
-                "arrival_rate": ...,
-                "duration_s": ...,
-                "warmup_requests": 2,
-                "drain_limit_s": 20.0,
-                "workload": {
-                    "prompts": {
-                        "source": "random",
-                        "tokens": {"distribution": "uniform", "low": 2, "high": 9},
-                    },
-                    "output_tokens": {"distribution": "uniform", "low": 1, "high": 6},
-                },
-                "strategies": [{**STRATEGIES[strategy], "backends": "simulated"}],
-                "backends": {"simulated": {**ENGINE, **joined, **(engine or {})}},
-            }
-            | changes
-        )
-        return cells(config, Resolved(rates=(rate,), durations_s=(duration_s,)))[0]
-
-    return make
-
-
-def direct(replica: Replica) -> Call:
-    """How a trial calls a replica that is near."""
-
-    async def call(method: str, *args: Any) -> Any:
-        return await getattr(replica, method)(*args)
-
-    return call
-
-
-async def started(cell: Cell) -> Replica:
-    replica = Replica()
-    await replica.start(cell.backend, cell.model, cell.engine)
-    return replica
-
-
-async def run_trial(
-    cell: Cell,
-    folder: Path,
-    *,
-    call: Call | None = None,
-    sent: Traffic | None = None,
-    report: Callable[[State], None] = lambda state: None,
-) -> tuple[Trial, Store]:
-    """Run and finish one attempt; the trial and the store that holds it."""
-    if call is None:
-        call = direct(await started(cell))
-    store = Store(folder)
-    attempt = store.begin_attempt(cell.cell_id)
-    lane = Lane(index=3, app="app", key=cell.lane_key, setup={"device": "none", "simulated": True})
-    run = TrialRun(cell, sent or traffic(cell), lane, call, attempt, setup={"host": "here"}, report=report)
-    async with asyncio.timeout(WORD_DEADLINE_S):
-        trial = await run.run()
-    attempt.finish(trial)
-    return trial, store
-
-
-def rows(store: Store) -> list[dict[str, Any]]:
-    table: list[dict[str, Any]] = store.requests().to_pylist()
-    return table
+    return cell_maker(made_config)
 
 
 @pytest.mark.parametrize("strategy", list(STRATEGIES))
@@ -183,6 +100,8 @@ def shifted(call: Call, shift_s: float) -> Call:
         answer = await call(method, *args)
         if method == "ping":
             return answer + shift_s
+        if isinstance(answer, Progress):
+            return replace(answer, at_s=answer.at_s + shift_s)
         if isinstance(answer, Reply):
             ended = answer.output
             ended = replace(
@@ -225,6 +144,8 @@ async def test_a_clock_that_is_hours_off_is_seen_and_put_right(
     for row in store.batches().to_pylist():
         assert 0 <= row["ended_s"] <= trial.total_s
         assert row["launched_s"] is None or -near_s <= row["launched_s"] <= row["ended_s"]
+    first, *_ = store.samples().to_pylist()
+    assert -near_s <= first["at_s"] <= trial.total_s
 
 
 async def test_warm_up_and_probe_leave_no_row(make_cell: MakeCell, tmp_path: Path):
@@ -237,9 +158,11 @@ async def test_warm_up_and_probe_leave_no_row(make_cell: MakeCell, tmp_path: Pat
 
     trial, store = await run_trial(make_cell(warmup_requests=3), tmp_path, call=call)
     order = list(dict.fromkeys(seen))
-    assert order == ["ping", "warm", "measure", "begin", "generate", "end"]
+    order.remove("progress")  # once a second, and at the start
+    assert order == ["ping", "warm", "measure", "devices", "begin", "generate", "end"]
     assert seen.count("generate") == trial.planned_requests == len(rows(store))
     assert seen.index("begin") < seen.index("generate")
+    assert 3 <= seen.count("measure") <= 8
     assert trial.step_probe_s == pytest.approx(0.0011)
 
 
@@ -356,6 +279,9 @@ class Faulty(Simulated):
         super().__init__(None, SimulatedArgs(**args))
         self._fault, self._runs = fault, 0
 
+    def fail_from_now(self, fault: Callable[[int, int], Exception | None]) -> None:
+        self._fault, self._runs = fault, 0
+
     async def run(self, batch: Sequence[Work], done: Callable[[Output], None]) -> None:
         self._runs += 1
         if (error := self._fault(self._runs, len(batch))) is not None:
@@ -366,9 +292,17 @@ class Faulty(Simulated):
 @pytest.fixture
 def faulty(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Awaitable[Call]]:
     async def make(cell: Cell, fault: Callable[[int, int], Exception | None]) -> Call:
-        """A replica whose engine fails so; batches 1 and 2 are warm-up and probe."""
-        monkeypatch.setattr(deployments.replica, "create", lambda *_: Faulty(fault, cell.engine))
-        return direct(await started(cell))
+        """A replica whose engine fails so at the batches of the trial."""
+        faulty = Faulty(lambda number, size: None, cell.engine)
+        monkeypatch.setattr(deployments.replica, "create", lambda *_: faulty)
+        near = direct(await started(cell))
+
+        async def call(method: str, *args: Any) -> Any:
+            if method == "begin":
+                faulty.fail_from_now(fault)
+            return await near(method, *args)
+
+        return call
 
     return make
 
@@ -377,7 +311,7 @@ async def test_an_engine_that_dies_in_mid_batch_fails_the_trial_at_once(
     make_cell: MakeCell, tmp_path: Path, faulty: Callable[..., Awaitable[Call]]
 ):
     cell = make_cell(drain_limit_s=604_800.0)
-    call = await faulty(cell, lambda number, size: EngineDead("process 9") if number == 4 else None)
+    call = await faulty(cell, lambda number, size: EngineDead("process 9") if number == 2 else None)
     with pytest.raises(EngineDead, match="engine-dead: process 9"):
         await run_trial(cell, tmp_path, call=call)
 
@@ -386,7 +320,7 @@ async def test_a_batch_that_fails_is_data(
     make_cell: MakeCell, tmp_path: Path, faulty: Callable[..., Awaitable[Call]]
 ):
     cell = make_cell()
-    call = await faulty(cell, lambda number, size: ValueError("shape") if number == 4 else None)
+    call = await faulty(cell, lambda number, size: ValueError("shape") if number == 2 else None)
     _, store = await run_trial(cell, tmp_path, call=call)
     failed = [row for row in rows(store) if row["status"] == "failed"]
     assert len(failed) == 4

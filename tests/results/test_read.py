@@ -49,10 +49,11 @@ def test_the_metrics_of_a_request_are_those_that_are_computed():
 def test_a_trial_has_every_fact_and_every_metric(made_store: Store):
     summaries = find(made_store).trials
     metrics = {name for summary in summaries for name in summary.metrics}
-    facts = set(Trial.model_fields) - {"schema_version", "clock"}
+    facts = set(Trial.model_fields) - {"schema_version", "clock", "warm_up"}
     settings = {field.name for field in SETTINGS}
     clock = {"clock_offset_s", "clock_uncertainty_s", "clock_drift_s"}
-    assert set(TRIALS.names) == facts | settings | clock | metrics | {"verdicts", "goodput"}
+    warm_up = {"warm_up_s", "warm_up_batches", "warm_up_settled", "warm_up_step_s"}
+    assert set(TRIALS.names) == facts | warm_up | settings | clock | metrics | {"verdicts", "goodput"}
 
     of_cell = {row["cell_id"]: row for row in read(made_store.root).trials.to_pylist()}
     for summary in summaries:
