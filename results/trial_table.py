@@ -67,10 +67,36 @@ _OF_TRIAL: list[pa.Field] = [
     column("throughput_tokens_per_s", pa.float64(), "First planned arrival to last token.", unit="tokens/s"),
     column("throughput_requests_per_s", pa.float64(), "Finished ones, over that time.", unit="requests/s"),
     column("steady_throughput_tokens_per_s", pa.float64(), "In the steady window.", unit="tokens/s"),
+    column(
+        "steady_throughput_requests_per_s",
+        pa.float64(),
+        "Requests that finished in it, over its length.",
+        unit="requests/s",
+    ),
     column("steady_start_s", pa.float64(), "Where the steady window begins.", unit="s"),
     column("steady_requests", pa.float64(), "Requests planned in it.", unit="requests"),
     column("offered_rate", pa.float64(), "Arrivals as planned.", unit="requests/s"),
     column("achieved_rate", pa.float64(), "Arrivals as sent.", unit="requests/s"),
+    column(
+        "goodput",
+        pa.string(),
+        "By SLO of the config, as JSON: share of offered requests that met it, requests/s and tokens/s of those.",
+    ),
+    column(
+        "requests_in_system", pa.float64(), "Mean of N over the trial: L of Little's law.", unit="requests"
+    ),
+    column(
+        "little_error", pa.float64(), "|L ÷ λW − 1|: 0 but for rounding, or a stamp is wrong.", unit="ratio"
+    ),
+    column(
+        "identity_error",
+        pa.float64(),
+        "Largest |TTFT + (n − 1)·TPOT − E2E| ÷ max(1 s, E2E): likewise.",
+        unit="ratio",
+    ),
+    column(
+        "miscounted_requests", pa.float64(), "With more or fewer token times than tokens.", unit="requests"
+    ),
     column("backlog_slope", pa.float64(), "Requests left behind per arrival.", unit="ratio"),
     column("batch_size_mean", pa.float64(), "Of batches; of steps, for continuous.", unit="requests"),
     column("padding_waste", pa.float64(), "Share of padded prompt slots; null if none.", unit="ratio"),
@@ -81,14 +107,22 @@ _OF_TRIAL: list[pa.Field] = [
 
 
 def _statistics() -> list[pa.Field]:
-    """`<metric>_<statistic>` over the trial's requests; `itl_s` pools the gaps between their tokens."""
+    """`<metric>_<statistic>` over the requests planned in the steady window; `itl_s` pools their tokens' gaps."""
     fields = []
     for metric in (*REQUEST_METRICS, "itl_s"):
-        what = "the gaps between consecutive tokens" if metric == "itl_s" else f"the requests' {metric}"
+        what = (
+            "the gaps between consecutive tokens" if metric == "itl_s" else f"{metric} in the steady window"
+        )
         for statistic in (*STATISTICS, "mean"):
             text = f"{statistic.capitalize()} of {what}."
             fields.append(column(f"{metric}_{statistic}", pa.float64(), text, unit="s"))
-        fields.append(column(f"{metric}_count", pa.float64(), f"How many there are of {what}."))
+        fields.append(
+            column(
+                f"{metric}_count",
+                pa.float64(),
+                f"How many requests have {metric}." if metric != "itl_s" else "How many such gaps.",
+            )
+        )
     return fields
 
 
@@ -112,6 +146,7 @@ def _row(summary: TrialSummary) -> dict[str, Any]:
         },
         **{f"clock_{name}": value for name, value in trial.clock.model_dump().items()},
         "verdicts": [verdict.name for verdict in summary.verdicts],
+        "goodput": _goodput(summary),
         **summary.metrics,
     }
 
@@ -121,3 +156,12 @@ def _warm_up(found: WarmUp) -> dict[str, Any]:
         "warm_up_s": found.took_s,
         **{f"warm_up_{name}": value for name, value in found.model_dump(exclude={"took_s"}).items()},
     }
+
+
+def _goodput(summary: TrialSummary) -> str | None:
+    found: dict[str, dict[str, float | None]] = {}
+    for name, value in summary.metrics.items():
+        measure, at, slo = name.partition("@")
+        if at:
+            found.setdefault(slo, {})[measure.removeprefix("goodput_")] = value
+    return json.dumps(found) if found else None

@@ -75,7 +75,10 @@ def test_nothing_is_exported_into_a_sweep(batchyard: Callable[..., Result], swee
         (("--parquet", "-"), "--parquet must be a file, got -; only --csv writes to standard output"),
         (("--csv", "none/rows.csv"), "cannot be written: No such file or directory"),
         (("--csv", "."), ". is a folder; give a file in it"),
-        (("--csv", "-", "--table", "cells"), "'cells' is not one of 'requests', 'batches', 'trials'"),
+        (
+            ("--csv", "-", "--table", "cells"),
+            "'cells' is not one of 'requests', 'batches', 'samples', 'trials'",
+        ),
     ],
 )
 def test_what_cannot_be_written_is_one_line(
