@@ -141,6 +141,13 @@ def _bound_workload(definitions: Schema) -> None:
     scales = definitions["TraceSpec"]["properties"]["time_scale"]
     (several,) = (one for one in scales["anyOf"] if one != NULL)
     scales["anyOf"] = [several["items"], several | {"uniqueItems": True}, NULL]
+    terms = definitions["WorkloadSpec"]["properties"]
+    weights, targets = (
+        next(one for one in terms[key]["anyOf"] if one != NULL) for key in ("priority", "ttft_target_ms")
+    )
+    weights |= {"minItems": 1, "items": weights["items"] | {"minimum": 0}}
+    targets |= {"minItems": 1, "items": targets["items"] | POSITIVE}
+    terms["ttft_target_ms"]["anyOf"].insert(0, targets["items"])
     definitions["WorkloadSpec"] |= {
         "if": {"properties": {"trace": {"type": "object"}}, "required": ["trace"]},
         "then": {

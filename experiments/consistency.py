@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from deployments.backends.registry import BACKENDS
 from deployments.models import PRESETS
@@ -35,6 +35,7 @@ def warnings(config: "SweepConfig") -> list[str]:
     return [
         *_unused(config),
         *_unfilled(config),
+        *_of_the_order(config),
         *_unequal(config),
         *_of_the_trace(config),
         *_of_the_chats(config),
@@ -140,6 +141,43 @@ def _unused(config: "SweepConfig") -> list[str]:
     if config.model is not None and not any(BACKENDS[name].needs_model for name in used):
         found.append(f"model: {config.model.name} is not loaded: {', '.join(sorted(used))} needs no model")
     return found
+
+
+def _of_the_order(config: "SweepConfig") -> list[str]:
+    """Orders that are fifo for want of what they order by, and what no strategy orders by."""
+    workload = config.workload
+    classes = sum(weight > 0 for weight in workload.priority or ())
+    lengths = len(workload.prompt_law().values)
+    missing = {
+        "length": lengths < 2 and "workload.prompts has one length",
+        "priority": classes < 2 and "workload.priority names no two classes",
+        "deadline": workload.ttft_target_ms is None and "workload.ttft_target_ms is left out",
+    }
+    found = []
+    for index, entry in enumerate(config.strategies):
+        knobs = entry.model_extra or {}
+        orders = _several(knobs.get("order", "fifo"))
+        where = key_path(("strategies", index, "order"))
+        found += [f"{where}: {order} is fifo: {missing[order]}" for order in orders if missing.get(order)]
+        target_ms, wait_ms = (
+            min(workload.ttft_target_ms or (math.inf,)),
+            max(_several(knobs.get("max_wait_ms", 0))),
+        )
+        if "reject" in _several(knobs.get("on_expired", "serve")) and wait_ms >= target_ms:
+            late = f"max_wait_ms {wait_ms:g} outlasts workload.ttft_target_ms {target_ms:g}"
+            found.append(
+                f"{key_path(('strategies', index, 'on_expired'))}: {late}: requests are rejected by an idle engine"
+            )
+    used = {setting.knobs.get("order", "fifo") for setting in config.settings}
+    if classes > 1 and "priority" not in used and len(workload.ttft_target_ms or ()) < 2:
+        found.append("workload.priority: no strategy has order: priority")
+    if workload.ttft_target_ms is not None and "deadline" not in used:
+        found.append("workload.ttft_target_ms: no strategy has order: deadline")
+    return found
+
+
+def _several(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
 
 
 def _unfilled(config: "SweepConfig") -> list[str]:

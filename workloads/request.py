@@ -7,7 +7,7 @@ from dataclasses import dataclass
 class Request:
     """What a client sends, and what only the backend may know (`output_tokens`).
 
-    Strategies see the prompt's length and `max_new_tokens`, the workload's declared limit; never
+    Strategies see the prompt's length, `max_new_tokens`, the workload's declared limit, its class and target; never
     `output_tokens`, the true output length, which every backend enforces exactly.
     """
 
@@ -16,3 +16,5 @@ class Request:
     prompt_ids: tuple[int, ...]
     output_tokens: int
     max_new_tokens: int
+    priority: int = 0  # its class; 0 is the most urgent
+    ttft_target_s: float | None = None  # how soon its first token is wanted; None: no target

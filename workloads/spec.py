@@ -8,9 +8,15 @@ import math
 from abc import abstractmethod
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import (
+    Field,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
-from workloads import lengths
+from workloads import classes, lengths
 from workloads.errors import WorkloadError
 from workloads.lengths import LONGEST_TOKENS, LengthLaw
 from workloads.strict import Strict
@@ -178,6 +184,20 @@ class WorkloadSpec(Strict):
     """A recorded trace in place of arrivals, prompts.tokens and output_tokens."""
     max_new_tokens: int | None = None
     """The limit that strategies and memory budgets see, in tokens; the longest output if left out."""
+    priority: tuple[float, ...] | None = Field(default=None, strict=False)
+    """Weights of the classes 0, 1, …, drawn for each request; 0 goes first with `order: priority`. Left out: one class."""
+    ttft_target_ms: tuple[float, ...] | None = Field(default=None, strict=False)
+    """How soon the first token is wanted, in milliseconds after the arrival, one or a list with one for each class: the deadline of `order: deadline`."""
+
+    @field_validator("ttft_target_ms", mode="before")
+    @classmethod
+    def _one_is_a_list(cls, value: Any) -> Any:
+        return value if value is None or isinstance(value, list | tuple) else [value]
+
+    @model_validator(mode="after")
+    def _check_classes(self) -> Self:
+        classes.check(self.priority, self.ttft_target_ms)
+        return self
 
     @model_validator(mode="after")
     def _check_parts(self) -> Self:
@@ -212,6 +232,9 @@ class WorkloadSpec(Strict):
         values: dict[str, Any] = write(self)
         for key in ("arrivals", "output_tokens") if self.trace is not None else ("trace",):
             del values[key]
+        for key in ("priority", "ttft_target_ms"):
+            if values[key] is None:
+                del values[key]
         return values
 
     def prompt_law(self) -> LengthLaw:

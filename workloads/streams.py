@@ -17,6 +17,7 @@ class Streams:
     prompts: np.random.Generator
     output_tokens: np.random.Generator
     warmup: np.random.Generator
+    classes: np.random.Generator
 
     @classmethod
     def of(cls, seed: int, repeat: int) -> Self:
@@ -24,12 +25,15 @@ class Streams:
         for name, value in (("seed", seed), ("repeat", repeat)):
             if value < 0:
                 raise WorkloadError(f"{name} must be at least 0, got {value}")
-        children = np.random.SeedSequence([seed, repeat]).spawn(5)
-        arrivals, prompt_tokens, prompts, output_tokens, warmup = map(np.random.default_rng, children)
+        children = np.random.SeedSequence([seed, repeat]).spawn(6)
+        arrivals, prompt_tokens, prompts, output_tokens, warmup, classes = map(
+            np.random.default_rng, children
+        )
         return cls(
             arrivals=arrivals,
             prompt_tokens=prompt_tokens,
             prompts=prompts,
             output_tokens=output_tokens,
             warmup=warmup,
+            classes=classes,
         )

@@ -41,7 +41,14 @@ def generate(
     """
     source = prompt_source(spec.prompts, vocabulary, encode, Streams.of(seed, repeat).prompts)
     made = shape(spec, rate=rate, duration_s=duration_s, seed=seed, repeat=repeat)
-    columns = made.arrival_s.tolist(), made.prompt_tokens.tolist(), made.output_tokens.tolist()
+    count = len(made)
+    columns = (
+        made.arrival_s.tolist(),
+        made.prompt_tokens.tolist(),
+        made.output_tokens.tolist(),
+        [0] * count if made.priority is None else made.priority.tolist(),
+        [None] * count if made.ttft_target_s is None else made.ttft_target_s.tolist(),
+    )
     return tuple(
         Request(
             index=index,
@@ -49,8 +56,12 @@ def generate(
             prompt_ids=source.prompt(index, prompt_length),
             output_tokens=output_length,
             max_new_tokens=made.max_new_tokens,
+            priority=priority,
+            ttft_target_s=target_s,
         )
-        for index, (planned_s, prompt_length, output_length) in enumerate(zip(*columns, strict=True))
+        for index, (planned_s, prompt_length, output_length, priority, target_s) in enumerate(
+            zip(*columns, strict=True)
+        )
     )
 
 
@@ -95,7 +106,7 @@ def prompt_source(
 
 
 def workload_hash(requests: Sequence[Request]) -> str:
-    """SHA-256 in hex over every request's planned time, prompt ids and lengths; the same on any machine.
+    """SHA-256 in hex over every request's planned time, prompt ids, lengths, class and target; the same anywhere.
 
     Times count in whole microseconds: finer than a client can send, coarser than the last bits in
     which the logarithms of two machines differ.
@@ -110,4 +121,7 @@ def workload_hash(requests: Sequence[Request]) -> str:
             len(request.prompt_ids),
         )
         digest.update(np.array(head + request.prompt_ids, dtype="<i8").tobytes())
+        if request.priority or request.ttft_target_s is not None:
+            target_us = -1 if request.ttft_target_s is None else round(request.ttft_target_s * 1e6)
+            digest.update(b"terms" + np.array([request.priority, target_us], dtype="<i8").tobytes())
     return digest.hexdigest()

@@ -69,6 +69,7 @@ CONFIGS: dict[str, tuple[Change, str]] = {
     "unknown distribution": (("distribution: uniform", "distribution: unifrom"), "4: workload.prompts.tokens: distribution must be one of fixed, uniform, lognormal, long-tail, empirical, got 'unifrom' (did you mean uniform?)"),
     "unknown prompt source": (("source: random", "source: randm"), "4: workload.prompts.source: must be one of english, random, sharegpt, got 'randm' (did you mean random?)"),
     "unknown timer": (("max_wait_ms: 50", "max_wait_ms: 50, timer: arival"), "10: strategies[1].timer: must be one of arrival, idle, got 'arival' (did you mean arrival?)"),
+    "unknown order": (("max_wait_ms: 50", "max_wait_ms: 50, order: lenght"), "10: strategies[1].order: must be one of fifo, length, priority, deadline, got 'lenght' (did you mean length?)"),
     "unknown engine": (("fixed_ms: 22", "engine: iter"), "12: backends.simulated.engine: must be one of lockstep, iteration, got 'iter' (did you mean iteration?)"),
     # types and units
     "unit in a wait": (("max_wait_ms: 50", "max_wait_ms: 50ms"), "10: strategies[1].max_wait_ms: must be a number in milliseconds, got '50ms'"),
@@ -130,7 +131,13 @@ CONFIGS: dict[str, tuple[Change, str]] = {
     "gamma of one endless burst": (("process: poisson", "process: gamma, cv: 1e9"), "3: workload.arrivals.cv: must be in 0.01..100, got 1e+09"),
     "cv of a Poisson process": (("process: poisson", "process: poisson, cv: 2"), "3: workload.arrivals.cv: must be left out for poisson arrivals, got 2.0"),
     "limit below the output": (("arrival_rate", "  max_new_tokens: 7\narrival_rate"), "6: workload.max_new_tokens: must be at least the top of output_tokens, 8, got 7"),
+    "negative weight of a class": (("arrival_rate", "  priority: [1, -1]\narrival_rate"), "6: workload.priority: must be weights, finite, at least 0 and not all 0, got [1.0, -1.0]"),
+    "target of 0": (("arrival_rate", "  ttft_target_ms: 0\narrival_rate"), "6: workload.ttft_target_ms: must be above 0 and finite, in milliseconds, got 0"),
+    "targets for classes that there are not": (("arrival_rate", "  ttft_target_ms: [100, 200]\narrival_rate"), "6: workload.ttft_target_ms: must be one target, got 2"),
     # combinations
+    "bound of another order": (("max_wait_ms: 50", "max_wait_ms: 50, order: [length, fifo], max_skips: 3"), "10: strategies[1].max_skips: belongs to order: length, got order: fifo"),
+    "late requests of another order": (("max_wait_ms: 50", "max_wait_ms: 50, on_expired: reject"), "10: strategies[1].on_expired: belongs to order: deadline, got order: fifo"),
+    "order of another strategy": ((f"{NAIVE}, max_batch_size: 4", f"{NAIVE}, max_batch_size: 4, order: length"), "9: strategies[0].order: unknown key; allowed: strategy, backends, max_batch_size for naive (order is a knob of dynamic)"),
     "no backends": ((NAIVE, "strategy: naive, backends: []"), "9: strategies[0].backends: must have at least 1 value, got []"),
     "empty axis": (("max_wait_ms: 50", "max_wait_ms: []"), "10: strategies[1].max_wait_ms: must have at least 1 value, got an empty list"),
     "continuous where nothing joins": (("strategy: naive", "strategy: continuous"), f"9: strategies[0].backends: continuous needs a backend that lets a request join while others run, got simulated (joinable: {JOINABLE}, simulated with engine: iteration)"),

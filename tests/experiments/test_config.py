@@ -350,6 +350,36 @@ def test_what_shows_nothing_is_warned_of(
     ]
 
 
+def test_orders_that_are_fifo_and_classes_that_nobody_asks_for_are_warned_of(
+    made_config: Callable[..., SweepConfig], random_prompts: dict[str, Any]
+) -> None:
+    def warned(workload: dict[str, Any], **knobs: Any) -> list[str]:
+        entry = {"strategy": "dynamic", "backends": "simulated", "max_batch_size": 4, "max_wait_ms": 50}
+        return made_config(
+            model=None, strategies=[entry | knobs], workload=random_prompts | workload, backends={}
+        ).warnings
+
+    every = ["length", "priority", "deadline"]
+    equal = {"source": "random", "tokens": {"distribution": "fixed", "tokens": 8}}
+    assert warned({"prompts": equal}, order=every) == [
+        "strategies[0].order: length is fifo: workload.prompts has one length",
+        "strategies[0].order: priority is fifo: workload.priority names no two classes",
+        "strategies[0].order: deadline is fifo: workload.ttft_target_ms is left out",
+    ]
+    assert warned({"priority": [1, 1], "ttft_target_ms": [100, 900]}, order=every[1:]) == []
+    assert warned({"priority": [1, 1], "ttft_target_ms": 100}) == [
+        "workload.priority: no strategy has order: priority",
+        "workload.ttft_target_ms: no strategy has order: deadline",
+    ]
+    late = {"order": "deadline", "on_expired": ["serve", "reject"], "max_wait_ms": [10, 100]}
+    assert warned({"ttft_target_ms": 100}, **late) == [
+        (
+            "strategies[0].on_expired: max_wait_ms 100 outlasts workload.ttft_target_ms 100: "
+            "requests are rejected by an idle engine"
+        )
+    ]
+
+
 def test_prompts_that_cannot_be_made_are_told_before_anything_is_started(
     config_values: Callable[..., dict[str, Any]], tmp_path: Path
 ) -> None:

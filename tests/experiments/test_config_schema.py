@@ -103,6 +103,13 @@ def test_the_page_of_keys_is_up_to_date_and_has_every_key():
         {"gpus": "auto"},
         {"gpus": 2},
         {"strategies": [DYNAMIC | {"max_wait_ms": [0, 50.5], "timer": ["arrival", "idle"]}]},
+        {
+            "strategies": [
+                DYNAMIC | {"order": ["length", "priority"]},
+                DYNAMIC | {"order": "length", "max_skips": 0},
+            ]
+        },
+        {"strategies": [DYNAMIC | {"order": "deadline", "on_expired": ["serve", "reject"]}]},
         {"strategies": [NAIVE | {"backends": ["vllm", "huggingface"], "max_batch_size": [2, 4]}]},
         {"strategies": [NAIVE | {"strategy": "continuous", "backends": "huggingface-continuous"}]},
         {"backends": {"vllm": None}},
@@ -111,6 +118,8 @@ def test_the_page_of_keys_is_up_to_date_and_has_every_key():
         workload(arrivals={"process": "gamma", "cv": 2.5}),
         workload(arrivals={}, max_new_tokens=64),
         workload(output_tokens={"distribution": "empirical", "values": [1, 2], "weights": [0.5, 1]}),
+        workload(priority=[0.9, 0.1], ttft_target_ms=[200, 1000.5]),
+        workload(priority=None, ttft_target_ms=250),
     ],
 )
 def test_what_is_accepted_fits(config_values: Callable[..., dict[str, Any]], changes: dict[str, Any]):
@@ -174,6 +183,11 @@ def test_what_is_accepted_fits(config_values: Callable[..., dict[str, Any]], cha
         workload(output_tokens={"distribution": "lognormal", "median": 4, "sigma": 0, "maximum": 9}),
         workload(output_tokens={"distribution": "empirical", "values": []}),
         workload(output_tokens={"distribution": "zipf"}),
+        workload(priority=[]),
+        workload(priority=[1, -1]),
+        workload(ttft_target_ms=[0]),
+        {"strategies": [DYNAMIC | {"order": "shortest"}]},
+        {"strategies": [DYNAMIC | {"order": "length", "max_skips": -1}]},
     ],
 )
 def test_what_is_refused_does_not_fit(config_values: Callable[..., dict[str, Any]], changes: dict[str, Any]):
