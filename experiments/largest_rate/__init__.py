@@ -1,0 +1,1 @@
+"""The largest arrival rate that a setting serves within a service level, found by trials."""

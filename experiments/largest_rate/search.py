@@ -1,0 +1,91 @@
+"""Bisection for the largest rate that is within a service level: from what was tried to what is tried next.
+
+A pure function of the trials so far, so that an interrupted search goes on where it was. Rates have three
+digits.
+
+1. From the start upwards by 1.5 while rates are within, downwards by 2 while they are not.
+2. Between the lowest rate that is not within and the highest below it that is: their geometric mean, until the
+   two are within `width` of each other.
+3. A trial may mislead, most of all near the edge: each of the two is tried again, with other requests. Where two
+   trials of a rate disagree a third decides, and if that turns an edge the search goes on from there.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+UP, DOWN = 1.5, 2.0
+MOST_UP, MOST_DOWN = 16, 6  # steps from the start: beyond them there is no edge worth looking for
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """One trial that was run, and whether it was within."""
+
+    rate: float
+    repeat: int
+    within: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Try:
+    """The trial to run next."""
+
+    rate: float
+    repeat: int  # from 0: how often this rate has been tried
+
+
+@dataclass(frozen=True, slots=True)
+class Bracket:
+    """The largest rate within lies between these two; None: none was found within, or beyond."""
+
+    within: float | None
+    beyond: float | None
+
+
+def next_try(trials: Iterable[Judged], *, start: float, width: float) -> Try | Bracket:
+    """What to try next, or the bracket once it is narrow enough: beyond ÷ within ≤ 1 + width."""
+    found: dict[float, list[bool]] = defaultdict(list)
+    for trial in sorted(trials, key=lambda one: one.repeat):
+        found[trial.rate].append(trial.within)
+    for rate, verdicts in sorted(found.items()):
+        if 2 * sum(verdicts) == len(verdicts):
+            return Try(rate, len(verdicts))
+    if not found:
+        return Try(three_digits(start), 0)
+    edges = bracket(found)
+    if (rate := _between(edges, start, width)) is not None:
+        return Try(rate, 0)
+    for edge in (edges.within, edges.beyond):
+        if edge is not None and len(found[edge]) < 2:
+            return Try(edge, 1)
+    return edges
+
+
+def bracket(found: dict[float, list[bool]]) -> Bracket:
+    """By the majority of each rate's trials: the lowest that is not within, and the highest below it that is."""
+    beyond = min((rate for rate, verdicts in found.items() if not _within(verdicts)), default=None)
+    below = [rate for rate, verdicts in found.items() if _within(verdicts) and rate < (beyond or math.inf)]
+    return Bracket(max(below, default=None), beyond)
+
+
+def three_digits(rate: float) -> float:
+    """A rate above 0 as it is tried and written."""
+    return float(f"{rate:.3g}")
+
+
+def _between(edges: Bracket, start: float, width: float) -> float | None:
+    """A rate that narrows the bracket; None if it is narrow enough, or there is no use in looking."""
+    low, high = edges.within, edges.beyond
+    if low is None:
+        assert high is not None, "one of the two is known as soon as a rate has been tried"
+        return three_digits(high / DOWN) if high > start / DOWN**MOST_DOWN else None
+    if high is None:
+        return three_digits(low * UP) if low < start * UP**MOST_UP else None
+    middle = three_digits(math.sqrt(low * high))
+    return middle if high > low * (1 + width) and low < middle < high else None
+
+
+def _within(verdicts: list[bool]) -> bool:
+    return 2 * sum(verdicts) > len(verdicts)

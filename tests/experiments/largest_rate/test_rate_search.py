@@ -1,0 +1,76 @@
+"""Bisection over trials that are judged: where it ends, how often it looks, and what one wrong verdict does."""
+
+import math
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from experiments.largest_rate.search import Bracket, Judged, Try, next_try, three_digits
+
+Verdict = Callable[[float, int], bool]
+
+
+def search(within: Verdict, *, start: float = 1.0, width: float = 0.1) -> tuple[Bracket, list[Judged]]:
+    """Run trials until the bracket is there."""
+    trials: list[Judged] = []
+    while isinstance(found := next_try(trials, start=start, width=width), Try):
+        assert (found.rate, found.repeat) not in {(one.rate, one.repeat) for one in trials}
+        trials.append(Judged(rate=found.rate, repeat=found.repeat, within=within(found.rate, found.repeat)))
+        assert len(trials) < 200
+    return found, trials
+
+
+@given(edge=st.floats(0.05, 300.0), width=st.floats(0.02, 0.5))
+def test_without_noise_the_bracket_holds_the_edge_and_is_as_narrow_as_asked(edge: float, width: float):
+    found, trials = search(lambda rate, _: rate <= edge, width=width)
+    assert found.within is not None
+    assert found.beyond is not None
+    assert found.within <= edge < found.beyond
+    assert found.beyond <= found.within * (1 + width) or found.beyond <= three_digits(found.within * 1.0101)
+    assert sorted(one.rate for one in trials if one.repeat) == [found.within, found.beyond], "both, once more"
+
+
+@given(edge=st.floats(0.3, 3.0), wrong=st.integers(0, 12))
+def test_one_wrong_verdict_does_not_move_the_bracket_off_the_edge(edge: float, wrong: int):
+    count = 0
+
+    def mostly(rate: float, repeat: int) -> bool:
+        nonlocal count
+        count += 1
+        return (rate <= edge) != (count - 1 == wrong)
+
+    found, _ = search(mostly)
+    assert found.within is not None
+    assert found.beyond is not None
+    assert found.within <= edge < found.beyond
+    assert found.beyond <= 1.1 * found.within
+
+
+def test_the_order_in_which_trials_are_known_changes_nothing():
+    _, trials = search(lambda rate, _: rate <= 2.3)
+    for cut in range(len(trials)):
+        known = trials[:cut]
+        assert next_try(known, start=1.0, width=0.1) == next_try(known[::-1], start=1.0, width=0.1)
+
+
+def test_a_search_goes_on_narrower_from_what_a_wider_one_tried():
+    wide, trials = search(lambda rate, _: rate <= 2.3, width=0.5)
+    narrower = next_try(trials, start=1.0, width=0.1)
+    assert isinstance(narrower, Try)
+    assert wide.within is not None
+    assert wide.beyond is not None
+    assert wide.within < narrower.rate < wide.beyond
+
+
+@pytest.mark.parametrize(("within", "edges"), [(False, (None, True)), (True, (True, None))])
+def test_where_no_rate_or_every_rate_is_within_it_ends(within: bool, edges: tuple[bool | None, bool | None]):
+    found, trials = search(lambda *_: within)
+    assert (found.within is not None, found.beyond is not None) == tuple(map(bool, edges))
+    assert len(trials) < 20
+
+
+def test_it_looks_a_handful_of_times():
+    _, trials = search(lambda rate, _: rate <= 0.83)
+    assert len(trials) <= 2 + math.ceil(math.log2(math.log(2) / math.log(1.1))) + 2
