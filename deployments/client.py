@@ -83,7 +83,11 @@ class Client:
 
     async def _exchange(self, request: Request) -> None:
         work = Work(
-            request_id=self._name(request), prompt_ids=request.prompt_ids, output_tokens=request.output_tokens
+            request_id=self._name(request),
+            prompt_ids=request.prompt_ids,
+            output_tokens=request.output_tokens,
+            priority=request.priority,
+            ttft_target_s=request.ttft_target_s,
         )
         sent_s = time.monotonic() - self.start_s
         reply: Reply | None = None

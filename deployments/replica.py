@@ -26,8 +26,10 @@ from deployments.gpu_claim import claim
 from deployments.gpu_watch import GpuWatch
 from deployments.gpus import facts
 from deployments.models import ModelSpec
+from deployments.padded_memory import given
 from deployments.service import BatchRun, Reply, Service
 from deployments.warming import WarmUp, warm_up
+from strategies.kv_budget import KVBudget
 from strategies.registry import create as create_strategy
 
 
@@ -84,6 +86,7 @@ class Replica:
         self._incarnation = uuid.uuid4().hex[:12]
         self._backend: Backend | None = None
         self._loading: Backend | None = None
+        self._kv: KVBudget | None = None
         self._service: Service | None = None
         self._trial = ""
         self._warm_up: WarmUp | None = None
@@ -104,6 +107,7 @@ class Replica:
         finally:
             self._loading = None
         self._backend = loading
+        self._kv = given(engine.get("kv_budget_bytes"), loading.setup.get("kv_bytes_per_token"))
         self._gpus = await asyncio.to_thread(GpuWatch) if model is not None else None
         gpus = facts(self._gpus.read()) if self._gpus is not None else {}
         return {**loading.setup, **({"gpus": gpus} if gpus else {})}
@@ -183,7 +187,11 @@ class Replica:
         if self._service is not None:
             await self._service.abort()
         self._service = Service(
-            backend, create_strategy(strategy, knobs), max_batch_size=max_batch_size, expected=expected
+            backend,
+            create_strategy(strategy, knobs),
+            max_batch_size=max_batch_size,
+            expected=expected,
+            kv=self._kv,
         )
         self._trial = trial
         backend.take_steps()

@@ -7,12 +7,14 @@ seconds of `time.monotonic`, which is also the clock of an asyncio loop and of e
 
 import asyncio
 import dataclasses
+import math
 import time
 from dataclasses import dataclass
 
 from deployments.backends.backend import Backend, EngineStep, Output, Work, invalid
 from deployments.dispatcher import Batch, Dispatcher, Rejection
 from deployments.errors import EngineDead, OutOfMemory
+from strategies.kv_budget import KVBudget
 from strategies.strategy import Strategy, Waiting
 
 
@@ -46,10 +48,20 @@ class _Open:
 class Service:
     """One strategy in front of one started backend, for the length of one trial."""
 
-    def __init__(self, backend: Backend, strategy: Strategy, *, max_batch_size: int, expected: int) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        strategy: Strategy,
+        *,
+        max_batch_size: int,
+        expected: int,
+        kv: KVBudget | None = None,
+    ) -> None:
         """`expected`: arrivals until the queue is closed (a closing call could overtake the last one)."""
         self.backend = backend
-        self.dispatcher = Dispatcher(strategy, max_batch_size=max_batch_size, joinable=backend.joinable)
+        self.dispatcher = Dispatcher(
+            strategy, max_batch_size=max_batch_size, joinable=backend.joinable, kv=kv
+        )
         self._expected = expected
         self.dispatcher.close(expected)
         self.runs: list[BatchRun] = []
@@ -71,6 +83,8 @@ class Service:
             prompt_tokens=len(work.prompt_ids),
             max_new_tokens=max_new_tokens,
             arrived_s=arrived_s,
+            priority=work.priority,
+            ttft_deadline_s=math.inf if work.ttft_target_s is None else arrived_s + work.ttft_target_s,
         )
         request = _Open(work, arrived_s, asyncio.get_running_loop().create_future())
         if (ended := self._refusal(work)) is not None:

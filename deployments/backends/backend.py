@@ -18,6 +18,8 @@ class Work:
     request_id: str
     prompt_ids: Sequence[int]
     output_tokens: int
+    priority: int = 0  # this and the next for the strategy, on the same way
+    ttft_target_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,16 +1,18 @@
 """What a person may write about an engine, checked strictly; the defaults are the recorded ones."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from deployments.virtual.step_model import Linear
 
 DEFAULT_MAX_NUM_SEQS = 256  # where neither the config nor a setting says how many slots
+SIMULATED_KV_BYTES_PER_TOKEN = 131_072
 
 Milliseconds = Annotated[float, Field(ge=0)]
 Deadline = Annotated[float, Field(gt=0)]
 Threads = Annotated[int, Field(ge=1)] | None
+Bytes = Annotated[int, Field(ge=1)]
 Slots = Annotated[int, Field(ge=1)] | None
 
 
@@ -33,6 +35,8 @@ class EngineArgs(BaseModel):
 class HuggingFaceArgs(EngineArgs):
     """transformers' generate: one lockstep batch at a time."""
 
+    kv_budget_bytes: Bytes | Literal["auto"] | None = None
+    """What keys and values of a padded batch may take, in bytes: a batch ends where one more row would take more. `auto`, what weights and reserve leave of the hardware's memory, is for simulated sweeps so far; if left out these have it, and measured ones no limit."""
     threads: Threads = None
     """CPU threads; cores − 1 (at least 1) if left out."""
     start_deadline_s: Deadline = 600.0
@@ -108,6 +112,10 @@ class SimulatedArgs(EngineArgs):
     """What each sequence adds to a step, in milliseconds."""
     per_1000_prefill_tokens_ms: Milliseconds = 60.0
     """What 1,000 prompt tokens add to a step, in milliseconds."""
+    kv_budget_bytes: Bytes | None = None
+    """What keys and values of a padded batch may take, in bytes, with the lockstep engine; no limit if left out."""
+    kv_bytes_per_token: Bytes | None = None
+    """What keys and values of one token take, in bytes; 131072, as of Llama 3 8B, if left out."""
     vocabulary: Annotated[int, Field(ge=2)] = 32_000
     """How many token ids there are."""
     context_tokens: Annotated[int, Field(ge=2)] = 4_096
@@ -116,6 +124,17 @@ class SimulatedArgs(EngineArgs):
     """How long loading takes, in seconds."""
     start_deadline_s: Deadline = 60.0
     """How long loading may take, in seconds."""
+
+    @model_validator(mode="after")
+    def _check_budget(self) -> Self:
+        if self.kv_budget_bytes is not None and self.joinable:
+            raise ValueError("kv_budget_bytes belongs to engine: lockstep, got engine: iteration")
+        return self
+
+    @property
+    def token_bytes(self) -> int:
+        """c_kv."""
+        return self.kv_bytes_per_token or SIMULATED_KV_BYTES_PER_TOKEN
 
     @property
     def joinable(self) -> bool:

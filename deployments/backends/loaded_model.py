@@ -18,6 +18,7 @@ from deployments.backends.backend import Limits, Memory
 from deployments.backends.cpu_threads import cpu_threads
 from deployments.errors import ModelError, OutOfMemory
 from deployments.models import ModelSpec, locate, pick_dtype, resolve
+from deployments.virtual.model_shape import kv_bytes_per_token
 from results.errors import one_line
 
 PAD_ID = 0  # any id: padding is masked
@@ -52,6 +53,7 @@ class LoadedModel:
             "context_tokens": self.limits.context_tokens,
             "vocabulary": self.limits.vocabulary,
             "weight_bytes": self.model.get_memory_footprint(),
+            "kv_bytes_per_token": _kv_bytes_per_token(config.to_dict(), spec.name, dtype),
         }
         self._resident_since_reset = False
 
@@ -110,6 +112,14 @@ def _load(spec: ModelSpec, source: str, dtype: str, device: str) -> Any:
     # Replaced as a whole: `generate` fills every None, EOS too, from the one that came with the model.
     model.generation_config = GenerationConfig(do_sample=False, pad_token_id=PAD_ID, eos_token_id=None)
     return model.eval()
+
+
+def _kv_bytes_per_token(config: dict[str, Any], name: str, dtype: str) -> int | None:
+    """None where the config does not say it: only a budget needs it."""
+    try:
+        return kv_bytes_per_token(config, name=name, dtype=dtype)
+    except ModelError:
+        return None
 
 
 def _context_tokens(config: Any) -> int:

@@ -42,7 +42,9 @@ class Simulated:
     @property
     def setup(self) -> Mapping[str, Any]:
         """Provenance: that it is simulated, and the arguments."""
-        return {"simulated": True, "device": "none", **self._args.model_dump()}
+        args = self._args
+        token_bytes = {"kv_bytes_per_token": args.token_bytes}
+        return {"simulated": True, "device": "none", **args.model_dump(), **token_bytes}
 
     async def run(self, batch: Sequence[Work], done: Callable[[Output], None]) -> None:
         """Run what is valid; a refused request is delivered at once."""

@@ -1,6 +1,7 @@
 """GPUs by their data sheets: what bounds a forward pass, and what holds the KV cache.
 
-All numbers are the vendor's, in decimal units, for dense bfloat16 (the sheets print twice as much, "with
+All numbers are the vendor's, in decimal units (but the GeForce cards have their 24 GB in GiB, as
+their drivers say), for dense bfloat16 (the sheets print twice as much, "with
 sparsity") with accumulation in float32. PCIe is one direction, half of what the sheets print for both. What
 a kernel reaches is less: a roofline of these is the best that can be had, not a forecast.
 """
@@ -11,6 +12,8 @@ from dataclasses import dataclass
 from deployments.errors import ModelError
 from deployments.virtual.model_shape import ModelShape
 from deployments.virtual.step_model import Roofline
+
+GIB = 2**30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +86,7 @@ HARDWARE: Mapping[str, Hardware] = {
     ),
     "rtx-3090": Hardware(
         title="NVIDIA GeForce RTX 3090 24 GB (PCIe)",
-        memory_bytes=24e9,
+        memory_bytes=24 * GIB,
         bandwidth_bytes_per_s=936e9,
         flop_per_s=71e12,
         pcie_bytes_per_s=32e9,
@@ -91,7 +94,7 @@ HARDWARE: Mapping[str, Hardware] = {
     ),
     "rtx-4090": Hardware(
         title="NVIDIA GeForce RTX 4090 24 GB (PCIe)",
-        memory_bytes=24e9,
+        memory_bytes=24 * GIB,
         bandwidth_bytes_per_s=1_008e9,
         flop_per_s=165.2e12,
         pcie_bytes_per_s=32e9,

@@ -28,11 +28,13 @@ FOREIGN_KEYS: Mapping[str, tuple[str, ...]] = {  # how older architectures spell
     "num_attention_heads": ("n_head", "n_heads"),
     "hidden_size": ("n_embd", "d_model"),
 }
+CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
+LATENT = "kv_lora_rank"
 NOT_MODELLED: Mapping[str, str] = {
     "num_local_experts": "a mixture of experts reads other weights in each pass",
     "num_experts": "a mixture of experts reads other weights in each pass",
     "n_routed_experts": "a mixture of experts reads other weights in each pass",
-    "kv_lora_rank": "latent attention keeps no keys and values",
+    LATENT: "latent attention keeps no keys and values",
     "quantization_config": "quantised weights are not as many bytes as their dtype says",
 }
 
@@ -48,6 +50,7 @@ class ModelShape:
     head_dim: int
     dtype: str
     sliding_window: int | None = None  # tokens; longer contexts cost less than said here
+    context_tokens: int | None = None  # the longest prompt + output; None: the config does not say
 
     @property
     def weight_bytes(self) -> int:
@@ -92,9 +95,7 @@ def read_shape(config: Mapping[str, Any], *, name: str, dtype: str, counted: int
         if config.get(key):
             raise ModelError(f"model {name} has {key}: {why}, which is not modelled")
     heads = _size(config, "num_attention_heads", name)
-    head_dim = config.get("head_dim") or _size(config, "hidden_size", name) // heads
-    kv_heads = config.get("num_key_value_heads") or (1 if config.get("multi_query") else heads)
-    layers = _size(config, "num_hidden_layers", name)
+    layers, kv_heads, head_dim = _cache(config, name)
     parameters = counted or _parameters(config, name, heads=heads, kv_heads=kv_heads, head_dim=head_dim)
     slides = config.get("use_sliding_window", True)
     return ModelShape(
@@ -105,7 +106,28 @@ def read_shape(config: Mapping[str, Any], *, name: str, dtype: str, counted: int
         head_dim=head_dim,
         dtype=dtype,
         sliding_window=config.get("sliding_window") if slides else None,
+        context_tokens=next((config[key] for key in CONTEXT_KEYS if config.get(key)), None),
     )
+
+
+def kv_bytes_per_token(config: Mapping[str, Any], *, name: str, dtype: str) -> int:
+    """c_kv of any Hugging Face config, also of one whose parameters are not counted here.
+
+    ModelError where a token has no keys and values, or the config does not say how many.
+    """
+    config = config.get("text_config") or config
+    if config.get(LATENT):
+        raise ModelError(f"model {name} has {LATENT}: {NOT_MODELLED[LATENT]}, which is not modelled")
+    layers, kv_heads, head_dim = _cache(config, name)
+    return 2 * layers * kv_heads * head_dim * BYTES[dtype]
+
+
+def _cache(config: Mapping[str, Any], name: str) -> tuple[int, int, int]:
+    """Layers, key-value heads, and the width of a head: given, or the hidden size shared among the heads."""
+    heads = _size(config, "num_attention_heads", name)
+    head_dim = config.get("head_dim") or _size(config, "hidden_size", name) // heads
+    kv_heads = config.get("num_key_value_heads") or (1 if config.get("multi_query") else heads)
+    return _size(config, "num_hidden_layers", name), kv_heads, head_dim
 
 
 def _parameters(config: Mapping[str, Any], name: str, *, heads: int, kv_heads: int, head_dim: int) -> int:

@@ -10,6 +10,7 @@ import pytest
 import deployments.replica
 from deployments.backends.backend import Work
 from deployments.errors import BackendError, EngineDead
+from deployments.padded_memory import given
 from deployments.replica import Replica
 from deployments.service import Reply
 from tests.deployments.fake_backend import WORD_DEADLINE_S, FakeBackend, FakeRun
@@ -268,3 +269,24 @@ async def test_stopping_ends_a_load():
     async with asyncio.timeout(WORD_DEADLINE_S):
         with pytest.raises(BackendError):
             await loading
+
+
+async def test_a_budget_in_bytes_launches_by_memory():
+    replica = Replica()
+    budget = {"kv_budget_bytes": 2 * (2 + 8) * 100, "kv_bytes_per_token": 100}  # two rows of prompt and limit
+    await replica.start("simulated", None, {"fixed_ms": 1.0, **budget})
+    await replica.begin("t", "dynamic", {"max_batch_size": 4, "max_wait_ms": 60_000.0}, 4, 4)
+    calls = generate(replica, "t", "a", "b", "c", "d")
+    assert await causes(calls) == ["finished"] * 4
+    account = await replica.end()
+    assert [(len(run.batch.requests), run.batch.trigger) for run in account.runs] == [(2, "memory")] * 2
+    await replica.stop()
+
+
+async def test_a_budget_that_cannot_be_had_is_told():
+    for engine, why in (
+        ({"kv_budget_bytes": "auto"}, "not measured yet"),
+        ({"kv_budget_bytes": 1}, "a model whose"),
+    ):
+        with pytest.raises(BackendError, match=why):
+            given(engine["kv_budget_bytes"], None)

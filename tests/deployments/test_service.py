@@ -1,6 +1,8 @@
 """The dispatcher in real time: whatever happens to a batch, every caller gets exactly one answer."""
 
 import asyncio
+import dataclasses
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -428,3 +430,24 @@ async def test_a_strategy_sees_the_declared_limit_and_not_the_true_length():
     (await backend.began(1)).finishes()
     await answers(calls)
     assert [(one.request_id, one.prompt_tokens, one.max_new_tokens) for one in seen] == [("a", 2, 8)]
+
+
+async def test_a_strategy_sees_the_class_and_the_deadline_which_counts_from_the_arrival():
+    seen: list[Waiting] = []
+
+    class Looking:
+        def decide(self, now_s: float, waiting: Any, engine: EngineView) -> Launch:
+            seen.extend(waiting)
+            return Launch(1, "size")
+
+    backend = FakeBackend()
+    served = service(backend, Looking())
+    urgent = dataclasses.replace(work("a"), priority=2, ttft_target_s=0.5)
+    calls = [asyncio.create_task(served.submit(urgent, 8)), *submit(served, "b")]
+    for number in (1, 2):
+        (await backend.began(number)).finishes()
+    await answers(calls)
+    assert [(one.priority, one.ttft_deadline_s - one.arrived_s) for one in seen] == [
+        (2, pytest.approx(0.5)),
+        (0, math.inf),
+    ]

@@ -8,7 +8,7 @@ import pytest
 
 from deployments.errors import ModelError
 from deployments.models import PRESETS, ModelSpec
-from deployments.virtual.model_shape import GATED, model_shape, read_shape
+from deployments.virtual.model_shape import GATED, kv_bytes_per_token, model_shape, read_shape
 from deployments.virtual.published_models import PUBLISHED
 
 TINY: dict[str, Any] = {
@@ -152,3 +152,35 @@ def test_published_configs_say_sizes_only():
     assert all(
         isinstance(value, int | str | None) for config in PUBLISHED.values() for value in config.values()
     )
+
+
+def test_contexts_are_the_published_ones_and_unknown_where_a_config_is_silent():
+    contexts = {name: model_shape(ModelSpec(name=name)).context_tokens for name in PUBLISHED}
+    assert contexts["TinyLlama/TinyLlama-1.1B-Chat-v1.0"] == 2048
+    assert contexts["mistralai/Mistral-7B-Instruct-v0.3"] == 32_768
+    assert None not in contexts.values()
+    assert read_shape(TINY, name="tiny", dtype="bfloat16").context_tokens is None
+    assert read_shape({**TINY, "n_positions": 64}, name="tiny", dtype="bfloat16").context_tokens == 64
+
+
+def test_the_cache_of_a_token_is_known_where_the_parameters_are_not():
+    experts = {**TINY, "model_type": "mixtral", "num_local_experts": 8}
+    assert kv_bytes_per_token(experts, name="experts", dtype="float16") == 2 * 2 * 2 * 16 * 2
+    with pytest.raises(ModelError, match="has kv_lora_rank: latent attention keeps no keys and values"):
+        kv_bytes_per_token({**TINY, "kv_lora_rank": 512}, name="latent", dtype="float16")
+
+
+@pytest.mark.model
+@pytest.mark.parametrize(
+    "heads", [{}, {"num_key_value_heads": 1}, {"num_key_value_heads": 4, "head_dim": 24}]
+)
+def test_a_real_cache_takes_what_the_formula_says(heads, tmp_path):
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    config = AutoConfig.from_pretrained(folder(tmp_path / "tiny", {**TINY, **heads}))
+    with torch.inference_mode():
+        model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
+        cache = model(torch.zeros((3, 7), dtype=torch.long), use_cache=True).past_key_values
+    held = sum(layer.keys.nbytes + layer.values.nbytes for layer in cache.layers)
+    assert held == 3 * 7 * kv_bytes_per_token(config.to_dict(), name="tiny", dtype="bfloat16")
