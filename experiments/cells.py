@@ -60,7 +60,7 @@ def lane_key(backend: str, model: ModelSpec | None, engine: Mapping[str, Any]) -
 def cells(config: SweepConfig, resolved: Resolved) -> tuple[Cell, ...]:
     """Every cell of the sweep: settings in order of the config, then rates, then repeats."""
     return tuple(
-        _cell(config, resolved, index, rate, duration_s, repeat)
+        cell_at(config, resolved, index, rate, duration_s, repeat)
         for index in range(len(config.settings))
         for rate, duration_s in zip(resolved.rates, resolved.durations_s, strict=True)
         for repeat in range(config.repeats)
@@ -87,9 +87,10 @@ def blocks(cells: Iterable[Cell], seed: int, first_lane: str | None = None) -> l
     return [_block(by_repeat[repeat], seed, lanes) for repeat in sorted(by_repeat)]
 
 
-def _cell(
+def cell_at(
     config: SweepConfig, resolved: Resolved, index: int, rate: float, duration_s: float, repeat: int
 ) -> Cell:
+    """The cell of the setting `config.settings[index]` at this rate; of `resolved` only the dtype is read."""
     setting = config.settings[index]
     drain_limit_s = config.drain_limit_s
     if drain_limit_s is None:

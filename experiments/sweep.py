@@ -5,7 +5,7 @@ The store is the truth and Tune the scheduler: each block is a new Tuner over th
 """
 
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -85,7 +85,7 @@ def run_sweep(config: SweepConfig, root: str, say: Say, *, fresh: bool = False) 
                 return _outcome(root, planned, store, ran=0)
             say(f"going on: {len(planned) - len(left)} of {len(planned)} cells are done")
             check_traffic(planned, info or {})
-        with _once_started():
+        with once_started():
             say("starting Ray on this machine")
             with local_ray(gpus) as ray:
                 lane_board = start_board(lanes := max(1, ray.gpus))
@@ -93,12 +93,12 @@ def run_sweep(config: SweepConfig, root: str, say: Say, *, fresh: bool = False) 
                     info = resolve_and_record(config, store, ray.gpus, say)
                     planned = cells(config, Resolved.from_dict(info["resolved"]))
                 before = len(planned) - len(_left(planned, store))
-                _run_blocks(_Driver(config, planned, info, store, lanes, lane_board, ray.folder))
+                _run_blocks(Driver(config, store, lanes, lane_board, ray.folder), planned, info)
             return _outcome(root, planned, store, ran=len(planned) - len(_left(planned, store)) - before)
 
 
 @contextmanager
-def _once_started() -> Iterator[None]:
+def once_started() -> Iterator[None]:
     """What goes wrong from here on is no bad input any more, which promises that nothing was started."""
     try:
         yield
@@ -126,41 +126,45 @@ def _left(planned: Sequence[Cell], store: Store) -> list[Cell]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Driver:
+class Driver:
+    """What cells are run with."""
+
     config: SweepConfig
-    planned: Sequence[Cell]
-    info: Mapping[str, Any]
     store: Store
     lanes: int
-    board: Any
-    folder: str
+    board: Any  # the lane board's handle
+    folder: str  # of this Ray, for what Tune writes
 
 
-def _run_blocks(driver: _Driver) -> None:
-    import ray
-
-    planned, store, board = driver.planned, driver.store, driver.board
+def _run_blocks(driver: Driver, planned: Sequence[Cell], info: Mapping[str, Any]) -> None:
+    store = driver.store
     left = _left(planned, store)
-    warm = driver.info["measured"].get("warm_lane")
-
-    def lanes() -> Sequence[LaneView]:
-        seen: Sequence[LaneView] = ray.get(board.view.remote(), timeout=2)
-        return seen
-
+    warm = info["measured"].get("warm_lane")
     results = RunningResults(Store(store.root), planned, ended=store.done_cells())
-    with SweepProgress(planned, left, lanes, results, at_once=driver.lanes) as progress:
+    with SweepProgress(planned, left, watched(driver.board), results, at_once=driver.lanes) as progress:
         for whole in blocks(planned, driver.config.seed, first_lane=warm):
             block = [cell for cell in whole if cell in left]
             if not block:
                 continue
-            _fit(driver, block, progress)
+            fit(driver, block, progress)
             done = len(planned) - len(_left(planned, store))
             progress.say(
                 f"repeat {block[0].repeat + 1}: {done} of {len(planned)} cells done, page: {draw(store)}"
             )
 
 
-def _fit(driver: _Driver, block: Sequence[Cell], progress: SweepProgress) -> None:
+def watched(board: Any) -> Callable[[], Sequence[LaneView]]:
+    """Asks what the lanes do."""
+    import ray
+
+    def lanes() -> Sequence[LaneView]:
+        seen: Sequence[LaneView] = ray.get(board.view.remote(), timeout=2)
+        return seen
+
+    return lanes
+
+
+def fit(driver: Driver, block: Sequence[Cell], progress: SweepProgress) -> None:
     """One Tuner over the cells of one block, in their order."""
     from ray import tune
 
