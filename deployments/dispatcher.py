@@ -137,7 +137,9 @@ class Dispatcher:
             self._recover()
         return True
 
-    def out_of_memory(self, batch_id: int, now_s: float) -> list[Waiting]:
+    def out_of_memory(
+        self, batch_id: int, now_s: float, *, ran: int | None = None, again: bool = False
+    ) -> list[Waiting]:
         """A batch did not fit: lower the cap and put its requests back in their place in the queue.
 
         cap ← max(1, ⌊min(cap, B) / 2⌋) for a batch of B; until it has recovered it bounds joining too. A
