@@ -48,4 +48,5 @@ def test_replicas_share_the_gpus_of_the_sweep_and_see_no_others(monkeypatch: pyt
         assert seen() == "2,0"
         assert ray.get(ray.remote(num_cpus=0, num_gpus=2)(seen).remote()) in ("0,2", "2,0")
         assert ray.get(ray.remote(num_cpus=0, num_gpus=1)(seen).remote()) in ("0", "2")
+        assert ray.get(ray.remote(num_cpus=0)(os.nice).remote(0)) == os.nice(0), "no less than the driver"
     assert seen() == "GPU-33,GPU-1"
