@@ -131,11 +131,18 @@ def _bar(snapshot: Snapshot, width: int) -> Text:
 
 
 def _lane(lane: LaneView, snapshot: Snapshot) -> tuple[str, ...]:
-    loaded = snapshot.loads.get(lane.key or "", "nothing yet")
-    wanted = snapshot.cells.get(lane.holder or "")
-    if lane.doing == "loading" and wanted is not None:
-        loaded = _load(wanted)
+    coming = being_loaded(lane, snapshot.cells)
+    loaded = f"→ {coming}" if coming else snapshot.loads.get(lane.key or "", "nothing yet")
     return lane.name, lane.doing, _minutes(lane.for_s), loaded
+
+
+def being_loaded(lane: LaneView, cells: Mapping[str, Cell]) -> str | None:
+    """What is, in words, from the moment on at which what was there before it is closed."""
+    cell = cells.get(lane.holder or "")
+    if cell is None:
+        return None
+    makes_room = lane.doing == "preparing" and lane.key != cell.lane_key
+    return _load(cell) if makes_room or lane.doing == "loading" else None
 
 
 def loads(cells: Iterable[Cell]) -> dict[str, str]:

@@ -19,7 +19,7 @@ from rich.console import Console
 from deployments.lanes import LaneView
 from experiments.cells import Cell
 from experiments.live_screen import LiveScreen
-from experiments.live_view import SPARKS, Snapshot, loads, view
+from experiments.live_view import SPARKS, Snapshot, being_loaded, loads, view
 from experiments.running_results import RunningResults
 from experiments.time_left import TimeLeft, about
 
@@ -123,6 +123,8 @@ class SweepProgress:
             for lane in lanes or ():
                 if lane.state:
                     self._print(_line(lane.state))
+                elif coming := being_loaded(lane, self._cells):
+                    self._print(f"{lane.name}: loading {coming}, for {lane.for_s:.0f} s now")
             return
         if lanes is not None:
             self._lanes = lanes

@@ -141,12 +141,36 @@ def test_each_lane_says_what_it_does(planned: tuple[Cell, ...]) -> None:
         ["lane-2", "loading", "1:15"],
         ["lane-3", "preparing", "1:15"],
     ]
-    assert "vllm · smollm2-135m · bfloat16" in lines[4]  # what it loads
-    assert lines[5].endswith("nothing yet")
+    assert "1:15  → vllm · smollm2-135m · bfloat16" in lines[4]  # what it loads
+    assert "1:15  → vllm · smollm2-135m · bfloat16" in lines[5]  # and will load
     measuring, draining, loading, _ = lines[7:11]
     assert "12/20 s" in measuring
     assert "32/20 s" in draining
     assert loading.split()[-5:] == ["s", "–", "–", "–", "–"]
+
+
+def test_a_lane_shows_what_comes_while_what_it_had_is_being_closed(planned: tuple[Cell, ...]) -> None:
+    before, after = planned[0], planned[-1]
+    assert (before.backend, after.backend) == ("huggingface", "vllm")
+    made = LaneBoard(1)
+
+    def lane() -> str:
+        line = drawn(dataclasses.replace(snapshot(planned), lanes=made.view()), 100, 20)[2]
+        return " ".join(line.split())
+
+    assert lane() == "lane-0 idle 0:00 nothing yet"
+    made.acquire(before.cell_id, before.lane_key)
+    assert " → huggingface" in lane()
+    made.loading(0)
+    assert " → huggingface" in lane()
+    made.loaded(0, before.lane_key, {})
+    assert " 0:00 huggingface" in lane()
+    made.release(before.cell_id)
+    assert " 0:00 huggingface" in lane()
+    made.acquire(after.cell_id, after.lane_key)
+    assert " → vllm" in lane()
+    made.loading(0)
+    assert " → vllm" in lane()
 
 
 def test_the_newest_results_stay_in_the_order_of_the_sweep(planned: tuple[Cell, ...]) -> None:

@@ -106,7 +106,8 @@ def test_running_trials_are_told_now_and_then(
 
     board = LaneBoard(2)
     board.acquire("x", "any")
-    board.acquire("y", "any")  # says nothing yet
+    board.acquire(sweep[0].cell_id, sweep[0].lane_key)  # says nothing yet
+    board.loading(1)
     board.report("x", STATE)
 
     def lanes() -> Sequence[LaneView]:
@@ -121,7 +122,8 @@ def test_running_trials_are_told_now_and_then(
     with SweepProgress(sweep, sweep, lanes):
         assert asked_again.wait(20)
     assert lines(capsys) == [
-        "lane-0: huggingface  dynamic · 4 · 50 ms  2.5 req/s  12/60 s  sent 31/150  waiting 7  running 4  97 tokens/s"
+        "lane-0: huggingface  dynamic · 4 · 50 ms  2.5 req/s  12/60 s  sent 31/150  waiting 7  running 4  97 tokens/s",
+        "lane-1: loading vllm · smollm2-135m · auto · 4 sequences, for 0 s now",
     ]
 
 
