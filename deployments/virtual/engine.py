@@ -1,22 +1,22 @@
 """What the driver needs of an engine in virtual time.
 
-An engine is passive. The driver tells it what joins, asks it to `begin` where it stands between two steps,
-and comes back at `end_s`. One `begin` may cover many decode steps; what joins in their midst makes the
-engine cut them short, at the end of the step under way.
+An engine is passive. The driver tells it what joins, and lets it run until something outside happens; a call may
+cover many steps and the ends of many requests. What joins in the midst of decode steps makes the engine look at
+its queue at the end of the step under way.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from deployments.virtual.occupancy import OccupancyLog
+import numpy as np
+import numpy.typing as npt
+
+from deployments.virtual.occupancy import Stretch
 from deployments.virtual.outcomes import Outcomes
 from deployments.virtual.request_columns import RequestColumns
-from deployments.virtual.step_log import StepLog
 from deployments.virtual.step_model import StepModel
-
-NEVER_S = math.inf
+from strategies.kv_budget import KVBudget
 
 
 @dataclass(slots=True, kw_only=True)
@@ -29,25 +29,37 @@ class Counters:
     peak_blocks: int = 0
 
 
-class Engine(Protocol):
-    """Requests go by their index. Invariants: `end_s` is inf exactly when nothing runs; what ended has all
-    its stamps and its status in the outcomes, and holds no slot and no block any more.
-    """
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """What an engine did."""
 
-    end_s: float
+    runs: npt.NDArray[np.void]  # steps, in order of time (dtype step_log.RUN)
+    silences: npt.NDArray[np.void]  # by request and in order of time (dtype outcomes.SILENCE)
+    stretches: tuple[Stretch, ...] | None  # where occupancy was asked for
+    left_s: npt.NDArray[np.float64]  # when those that it ran to an end left it, in order
     counters: Counters
+
+
+class Engine(Protocol):
+    """Requests go by their index. Invariants: what ended has all its stamps and its status in the outcomes once
+    the engine is closed, and holds no slot and no block any more; nothing is held when nothing runs.
+    """
 
     def join(self, indices: Sequence[int], now_s: float) -> list[int]:
         """Take a batch over; those that can never be run have failed, and are returned."""
 
-    def begin(self, now_s: float) -> list[int]:
-        """Start the next step if none is under way; returns those that failed instead. Ask until none does."""
+    def run(self, now_s: float, last_s: float, pause_s: float, stop: bool) -> tuple[float, list[int]]:
+        """Take the steps that end at `last_s` or before, from `now_s` on; none begins at `pause_s` or later.
 
-    def end(self, now_s: float) -> list[int]:
-        """Finish the steps that end now; returns the requests that ended."""
+        With `stop` not beyond the moment at which a request ends, in whatever way. Returns the last moment at which
+        something happened, and the requests that ended.
+        """
 
     def abort(self, now_s: float) -> None:
         """Cut everything where it stands: whole steps count."""
+
+    def close(self) -> Record:
+        """Nothing comes any more."""
 
 
 class EngineSettings(Protocol):
@@ -61,7 +73,9 @@ class EngineSettings(Protocol):
     def step(self) -> StepModel:
         """What its steps take."""
 
-    def engine(
-        self, requests: RequestColumns, outcomes: Outcomes, log: StepLog, occupancy: OccupancyLog | None
-    ) -> Engine:
+    @property
+    def budget(self) -> KVBudget | None:
+        """What keys and values of a padded batch may take; None: no limit, or it does not pad."""
+
+    def engine(self, requests: RequestColumns, outcomes: Outcomes, *, occupancy: bool) -> Engine:
         """An idle engine for these requests."""

@@ -1,10 +1,21 @@
-"""Who held which slot over which steps: what the page draws as slot × step."""
+"""Who held which slot over which steps: what the page draws as slot × step.
 
+Slots are numbered from 0, and a free one of the lowest number is taken.
+"""
+
+from collections.abc import Iterable
 from dataclasses import dataclass
-from heapq import heappop, heappush
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
 
 Holding: TypeAlias = Literal["prefill", "decode", "padding", "finished", "waiting"]
+HOLDINGS: tuple[Holding, ...] = get_args(Holding)  # by code
+PREFILL, DECODE, PADDING, DONE, PUT_OFF = range(5)
+
+STRETCH = np.dtype(
+    [("slot", "<i8"), ("index", "<i8"), ("holding", "<i8"), ("first_step", "<i8"), ("end_step", "<i8")]
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,43 +33,6 @@ class Stretch:
     end_step: int
 
 
-class OccupancyLog:
-    """Stretches in order of their end. Slots are numbered from 0; a free one of the lowest number is taken."""
-
-    def __init__(self) -> None:
-        self.stretches: list[Stretch] = []
-        self._free: list[int] = []
-        self._slots = 0
-        self._held: dict[int, tuple[int, Holding, int]] = {}  # slot, what for, since which step
-
-    def hold(self, index: int, holding: Holding, step: int) -> None:
-        """From this step on; the request takes a slot if it has none."""
-        held = self._held.get(index)
-        slot = self._take() if held is None else held[0]
-        if held is not None:
-            if held[1] == holding:
-                return
-            self._close(index, held, step)
-        self._held[index] = (slot, holding, step)
-
-    def leave(self, index: int, step: int) -> None:
-        """The slot is free from this step on."""
-        held = self._held.pop(index)
-        self._close(index, held, step)
-        heappush(self._free, held[0])
-
-    def leave_all(self, step: int) -> None:
-        """Every slot is free from this step on."""
-        for index in list(self._held):
-            self.leave(index, step)
-
-    def _take(self) -> int:
-        if self._free:
-            return heappop(self._free)
-        self._slots += 1
-        return self._slots - 1
-
-    def _close(self, index: int, held: tuple[int, Holding, int], step: int) -> None:
-        slot, holding, since = held
-        if step > since:
-            self.stretches.append(Stretch(slot, index, holding, since, step))
+def stretches_of(rows: Iterable[tuple[int, ...]]) -> tuple[Stretch, ...]:
+    """Rows of the dtype STRETCH, read."""
+    return tuple(Stretch(slot, index, HOLDINGS[code], *steps) for slot, index, code, *steps in rows)

@@ -4,8 +4,10 @@
 have no such attribute.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
+from itertools import repeat
 from typing import Self
 
 import numpy as np
@@ -29,10 +31,13 @@ class RequestColumns:
     prompt_tokens: Counts
     output_tokens: Counts
     max_new_tokens: Counts
+    priority: Counts | None = None  # None: there are no classes
+    ttft_target_s: Times | None = None  # None: there are no targets
 
     def __post_init__(self) -> None:
         """Check what an engine relies on."""
-        lengths = {field.name: len(getattr(self, field.name)) for field in fields(self)}
+        columns = {field.name: getattr(self, field.name) for field in fields(self)}
+        lengths = {name: len(column) for name, column in columns.items() if column is not None}
         if len(set(lengths.values())) > 1:
             raise ValueError(f"the columns must be equally long, got {lengths}")
         if not np.isfinite(self.planned_s).all() or (np.diff(self.planned_s) < 0).any():
@@ -50,12 +55,26 @@ class RequestColumns:
     @classmethod
     def of(cls, requests: Sequence[Request]) -> Self:
         """The columns of a workload."""
+        targets = [request.ttft_target_s for request in requests]
         return cls(
             planned_s=np.array([request.planned_s for request in requests], dtype=np.float64),
             prompt_tokens=np.array([len(request.prompt_ids) for request in requests], dtype=np.int64),
             output_tokens=np.array([request.output_tokens for request in requests], dtype=np.int64),
             max_new_tokens=np.array([request.max_new_tokens for request in requests], dtype=np.int64),
+            priority=np.array([request.priority for request in requests], dtype=np.int64),
+            ttft_target_s=np.array([np.inf if one is None else one for one in targets], dtype=np.float64),
         )
+
+    def priorities(self, some: slice) -> Iterable[int]:
+        """The classes of these requests, in order; without end where there are none."""
+        return repeat(0) if self.priority is None else self.priority[some].tolist()
+
+    def deadlines_s(self, some: slice) -> Iterable[float]:
+        """When their first tokens are due, likewise."""
+        if self.ttft_target_s is None:
+            return repeat(math.inf)
+        due_s: list[float] = (self.planned_s[some] + self.ttft_target_s[some]).tolist()
+        return due_s
 
     def __len__(self) -> int:
         return len(self.planned_s)

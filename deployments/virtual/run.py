@@ -18,8 +18,9 @@ class Run:
     """Columns by request index, by batch id, and by run of engine steps.
 
     Times in seconds, NaN where it did not happen; steps from 0 over the whole run, -1 likewise. Request i
-    made a token in each of the steps `first_step[i]` … `last_step[i]` but those of `silences[i]`, which are
-    pairs [from, to). `launches` has the dtype `batch_log.LAUNCH`, `runs` that of `step_log.RUN`.
+    made a token in each of the steps `first_step[i]` … `last_step[i]` but those of its silences. `silences` has
+    the dtype `outcomes.SILENCE`, by request and in order of time, `launches` that of `batch_log.LAUNCH`, `runs`
+    that of `step_log.RUN`.
     """
 
     requests: RequestColumns
@@ -33,12 +34,12 @@ class Run:
     first_step: Ints
     last_step: Ints
     output_tokens: Ints  # made
-    preemptions: Ints
+    preemptions: npt.NDArray[np.int32]
     batch_id: Ints  # -1: it was never launched
-    status: npt.NDArray[np.uint8]  # codes of outcomes.STATUSES
+    status: npt.NDArray[np.int32]  # codes of outcomes.STATUSES
     errors: dict[int, tuple[str | None, str]]  # cause and text of those that failed or were rejected
-    silences: dict[int, list[int]]
 
+    silences: npt.NDArray[np.void]
     launches: npt.NDArray[np.void]
     runs: npt.NDArray[np.void]
     counters: Counters

@@ -8,6 +8,9 @@ The fixed part is reading the weights, which is why a batch is cheap. A roofline
 the hardware allows (Williams et al., "Roofline", 2009): kernels, sampling, scheduling and the writing of
 the cache come on top. A run of decode steps is summed in closed form, so that virtual time can jump
 over it.
+
+Each formula is one function that names nothing outside of it, so that it runs as it stands, and compiled in the
+engines of virtual time (step_times.py).
 """
 
 import math
@@ -37,6 +40,77 @@ class StepModel(Protocol):
         """`steps` decode steps in a row, summed; each adds `sequences` tokens to the context."""
 
 
+def linear_step_s(
+    fixed_s: float,
+    per_sequence_s: float,
+    per_context_token_s: float,
+    per_prefill_token_s: float,
+    per_prefill_token_sq_s: float,
+    sequences: float,
+    context_tokens: float,
+    prefill_tokens: float,
+    prefill_squares: float,
+) -> float:
+    """The line, term by term."""
+    return (
+        fixed_s
+        + per_sequence_s * sequences
+        + per_context_token_s * context_tokens
+        + per_prefill_token_s * prefill_tokens
+        + per_prefill_token_sq_s * prefill_squares
+    )
+
+
+def linear_decode_s(
+    fixed_s: float,
+    per_sequence_s: float,
+    per_context_token_s: float,
+    sequences: int,
+    context_tokens: int,
+    steps: int,
+) -> float:
+    """The context that the steps read, summed, is an arithmetic series."""
+    read_tokens = steps * context_tokens + sequences * (steps * (steps - 1) // 2)
+    return steps * (fixed_s + per_sequence_s * sequences) + per_context_token_s * read_tokens
+
+
+def roofline_step_s(
+    weight_bytes: float,
+    kv_bytes_per_token: float,
+    bandwidth_bytes_per_s: float,
+    flop_per_s: float,
+    parameters: float,
+    sequences: float,
+    context_tokens: float,
+    prefill_tokens: float,
+) -> float:
+    """Memory or compute, whichever takes longer."""
+    memory_s = (weight_bytes + context_tokens * kv_bytes_per_token) / bandwidth_bytes_per_s
+    return max(memory_s, 2 * parameters * (sequences + prefill_tokens) / flop_per_s)
+
+
+def roofline_decode_s(
+    weight_bytes: float,
+    kv_bytes_per_token: float,
+    bandwidth_bytes_per_s: float,
+    flop_per_s: float,
+    parameters: float,
+    sequences: int,
+    context_tokens: int,
+    steps: int,
+) -> float:
+    """The first steps may be bound by compute, and later ones by the growing cache: `turn` steps are before that."""
+    compute_s = 2 * parameters * sequences / flop_per_s
+    turn_tokens = (compute_s * bandwidth_bytes_per_s - weight_bytes) / kv_bytes_per_token - context_tokens
+    turn = 0
+    if sequences > 0 and turn_tokens > 0:
+        turn = math.ceil(min(turn_tokens / sequences, float(steps)))
+    rest = steps - turn
+    read_tokens = rest * (context_tokens + turn * sequences) + sequences * (rest * (rest - 1) // 2)
+    moved_bytes = rest * weight_bytes + read_tokens * kv_bytes_per_token
+    return turn * compute_s + moved_bytes / bandwidth_bytes_per_s
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Linear:
     """The costs of the linear model, in seconds. The defaults are those of the simulated backend."""
@@ -54,24 +128,26 @@ class Linear:
             if not 0 <= cost_s < math.inf:
                 raise ValueError(f"{field.name} must be at least 0 and finite, got {cost_s}")
 
+    @property
+    def costs(self) -> tuple[float, float, float, float, float]:
+        """In the order of the formulas."""
+        return (
+            self.fixed_s,
+            self.per_sequence_s,
+            self.per_context_token_s,
+            self.per_prefill_token_s,
+            self.per_prefill_token_sq_s,
+        )
+
     def step_s(
         self, sequences: int, context_tokens: float = 0, prefill_tokens: float = 0, prefill_squares: float = 0
     ) -> float:
         """See the protocol."""
-        return (
-            self.fixed_s
-            + self.per_sequence_s * sequences
-            + self.per_context_token_s * context_tokens
-            + self.per_prefill_token_s * prefill_tokens
-            + self.per_prefill_token_sq_s * prefill_squares
-        )
+        return linear_step_s(*self.costs, sequences, context_tokens, prefill_tokens, prefill_squares)
 
     def decode_s(self, sequences: int, context_tokens: int, steps: int) -> float:
         """See the protocol."""
-        read_tokens = _context_of(sequences, context_tokens, steps)
-        return steps * (self.fixed_s + self.per_sequence_s * sequences) + (
-            self.per_context_token_s * read_tokens
-        )
+        return linear_decode_s(*self.costs[:3], sequences, context_tokens, steps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,40 +171,26 @@ class Roofline:
             if not 0 < value < math.inf:
                 raise ValueError(f"{field.name} must be above 0 and finite, got {value}")
 
+    @property
+    def costs(self) -> tuple[float, float, float, float, float]:
+        """In the order of the formulas."""
+        return (
+            self.weight_bytes,
+            self.kv_bytes_per_token,
+            self.bandwidth_bytes_per_s,
+            self.flop_per_s,
+            self.parameters,
+        )
+
     def step_s(
         self, sequences: int, context_tokens: float = 0, prefill_tokens: float = 0, prefill_squares: float = 0
     ) -> float:
         """See the protocol."""
-        return max(self._memory_s(context_tokens), self._compute_s(sequences + prefill_tokens))
+        return roofline_step_s(*self.costs, sequences, context_tokens, prefill_tokens)
 
     def decode_s(self, sequences: int, context_tokens: int, steps: int) -> float:
-        """See the protocol: the first steps may be bound by compute, and later ones by the growing cache."""
-        compute_s = self._compute_s(sequences)
-        bound = self._compute_bound_steps(sequences, context_tokens, compute_s, steps)
-        rest = steps - bound
-        read_tokens = _context_of(sequences, context_tokens + bound * sequences, rest)
-        moved_bytes = rest * self.weight_bytes + read_tokens * self.kv_bytes_per_token
-        return bound * compute_s + moved_bytes / self.bandwidth_bytes_per_s
-
-    def _compute_bound_steps(self, sequences: int, context_tokens: int, compute_s: float, steps: int) -> int:
-        """How many of the steps read less than the compute takes: the context at the turn, solved for steps."""
-        if sequences == 0:
-            return 0
-        turn_bytes = compute_s * self.bandwidth_bytes_per_s - self.weight_bytes
-        turn_tokens = turn_bytes / self.kv_bytes_per_token - context_tokens
-        return min(steps, max(0, math.ceil(turn_tokens / sequences)))
-
-    def _memory_s(self, context_tokens: float) -> float:
-        moved_bytes = self.weight_bytes + context_tokens * self.kv_bytes_per_token
-        return moved_bytes / self.bandwidth_bytes_per_s
-
-    def _compute_s(self, tokens: float) -> float:
-        return 2 * self.parameters * tokens / self.flop_per_s
-
-
-def _context_of(sequences: int, context_tokens: int, steps: int) -> int:
-    """Σ over the steps of the context that each reads: an arithmetic series."""
-    return steps * context_tokens + sequences * (steps * (steps - 1) // 2)
+        """See the protocol."""
+        return roofline_decode_s(*self.costs, sequences, context_tokens, steps)
 
 
 def record(model: StepModel) -> dict[str, Any]:

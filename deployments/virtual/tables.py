@@ -90,17 +90,16 @@ def _token_steps(run: Run, some: slice) -> tuple[Ints, Ints]:
     """How long each request's list is (two a run, 0 without a token), and all lists in one."""
     first, last = run.first_step[some], run.last_step[some]
     counts = np.where(first >= 0, 2, 0)
-    silent = [index for index in run.silences if some.start <= index < some.stop and run.silences[index]]
-    for index in silent:
-        counts[index - some.start] += len(run.silences[index])
+    silences = run.silences[slice(*np.searchsorted(run.silences["index"], [some.start, some.stop]))]
+    owner = silences["index"] - some.start
+    np.add.at(counts, owner, 2)
     ends = np.cumsum(counts)
     flat = np.empty(ends[-1] if len(ends) else 0, dtype=np.int64)
     made = counts > 0
     flat[(ends - counts)[made]] = first[made]
     flat[ends[made] - 1] = last[made]
-    for index in silent:
-        pairs = np.array(run.silences[index]) - np.tile([1, 0], len(run.silences[index]) // 2)
-        flat[ends[index - some.start] - 1 - len(pairs) : ends[index - some.start] - 1] = pairs
+    place = (ends - counts)[owner] + 1 + 2 * (np.arange(len(owner)) - np.searchsorted(owner, owner))
+    flat[place], flat[place + 1] = silences["from_step"] - 1, silences["to_step"]
     return counts, flat
 
 
