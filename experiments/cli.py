@@ -5,7 +5,18 @@ from typing import Annotated
 import typer
 
 from deployments.local_ray import prepare
-from experiments.commands import explain, export, listing, report, schema, simulate, status, sweep
+from experiments.commands import (
+    calibrate,
+    compare,
+    explain,
+    export,
+    listing,
+    report,
+    schema,
+    simulate,
+    status,
+    sweep,
+)
 from experiments.commands.usage import OneLineUsage
 from experiments.console import show
 
@@ -15,6 +26,8 @@ app.command(epilog=sweep.SWEEP_EXAMPLES)(sweep.sweep)
 app.command(epilog=sweep.RESUME_EXAMPLES)(sweep.resume)
 app.command(epilog=simulate.EXAMPLES)(simulate.simulate)
 app.command(epilog=explain.EXAMPLES)(explain.explain)
+app.command(epilog=calibrate.EXAMPLES)(calibrate.calibrate)
+app.command(epilog=compare.EXAMPLES)(compare.compare)
 app.command(epilog=listing.EXAMPLES)(listing.ls)
 app.command(epilog=status.EXAMPLES)(status.status)
 app.command(epilog=report.EXAMPLES)(report.report)

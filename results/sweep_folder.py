@@ -6,6 +6,7 @@ from pathlib import Path
 PAGE = "report.html"
 SWEEP = "sweep.json"
 LOCK = "driver.lock"
+CALIBRATION = "calibration.json"
 MARKS = (SWEEP, LOCK)
 
 

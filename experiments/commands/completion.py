@@ -6,7 +6,7 @@ Only names are read. Where nothing is offered, bash completes file names as ever
 from collections.abc import Iterable
 from pathlib import Path
 
-from results.sweep_folder import is_sweep
+from results.sweep_folder import CALIBRATION, is_sweep
 
 DEFAULT_RESULTS = "results/data"
 CONFIGS = ("experiments/configs",)
@@ -31,6 +31,18 @@ def sweeps(incomplete: str) -> list[str]:
     found = [_join(folder, path.name) for folder in folders for path in _entries(folder) if is_sweep(path)]
     by_name = [path for path in found if "/" not in incomplete and Path(path).name.startswith(incomplete)]
     return sorted({*_matching(found, incomplete), *by_name})
+
+
+def calibrations(incomplete: str) -> list[str]:
+    """JSON files in the folder that is being typed, and the calibrations that lie with the sweeps."""
+    typed = (
+        [_join(_typed(incomplete), path.name) for path in _entries(_typed(incomplete))]
+        if "/" in incomplete
+        else []
+    )
+    of_sweeps = [f"{_join(DEFAULT_RESULTS, path.name)}/{CALIBRATION}" for path in _entries(DEFAULT_RESULTS)]
+    found = [path for path in typed if path.endswith(".json")]
+    return _matching([*found, *(path for path in of_sweeps if Path(path).is_file())], incomplete)
 
 
 def gpus(incomplete: str) -> list[str]:

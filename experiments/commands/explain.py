@@ -6,20 +6,20 @@ from typing import Annotated
 import typer
 
 from experiments.commands.arguments import RESULTS, AsJson, Config, Force, Results, some_path
-from experiments.commands.step_times import Hardware, Timed, timed_sweep
+from experiments.commands.step_times import CalibrationFile, Hardware, step_times
 from experiments.console import emit, one_line_errors, show, tell
 
 EXAMPLES = (
     "Examples:  batchyard explain experiments/configs/full.yaml --hardware H200  ·  "
     "batchyard explain my.yaml -o theory.html  ·  "
-    "batchyard explain my.yaml --sweep results/data/local-0123456789ab --json"
+    "batchyard explain my.yaml --calibration results/data/local-0123456789ab/calibration.json --json"
 )
 
 
 def explain(
     config: Config,
     hardware: Hardware = None,
-    sweep: Timed = None,
+    calibration: CalibrationFile = None,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -32,12 +32,11 @@ def explain(
 ) -> None:
     """Say what theory says of a sweep before anything runs: capacities, waits and batches at each rate.
 
-    Step times: --hardware, else --sweep, else what a sweep of this config measured, else the defaults of the
+    Step times: --hardware, else --calibration, else what a sweep of this config measured, else the defaults of the
     simulated engine. Nothing is started, no model is loaded and no hub asked.
     """  # fmt: skip
     with one_line_errors():
         from experiments.config import load
-        from experiments.explain.basis import bases
         from experiments.explain.explanation import explain as derive
         from experiments.explain.explanation import to_dict
         from experiments.explain.text import text
@@ -49,8 +48,8 @@ def explain(
         loaded = load(config)
         for warning in loaded.warnings:
             tell(f"warning: {config}: {warning}")
-        info = timed_sweep(loaded, "explain", hardware, sweep, results)
-        explanation = derive(loaded, bases(loaded, hardware=hardware, sweep=info))
+        times = step_times(loaded, "explain", hardware, calibration, results)
+        explanation = derive(loaded, times.bases, times.rates)
         if as_json:
             emit({**to_dict(explanation), "page": None if output is None else str(output)})
         else:

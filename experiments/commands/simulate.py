@@ -7,7 +7,7 @@ import typer
 
 from experiments.commands.arguments import RESULTS, AsJson, Config, Results, check_results, command
 from experiments.commands.outcome import conclude
-from experiments.commands.step_times import Hardware, Timed, timed_sweep
+from experiments.commands.step_times import CalibrationFile, Hardware, step_times
 from experiments.console import one_line_errors, tell
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = (
     "Examples:  batchyard simulate experiments/configs/full.yaml --hardware H200  ·  "
-    "batchyard simulate my.yaml --sweep results/data/local-0123456789ab  ·  "
+    "batchyard simulate my.yaml --calibration results/data/local-0123456789ab/calibration.json  ·  "
     "batchyard simulate my.yaml --repeats 30 --json > findings.json"
 )
 
@@ -23,7 +23,7 @@ EXAMPLES = (
 def simulate(
     config: Config,
     hardware: Hardware = None,
-    sweep: Timed = None,
+    calibration: CalibrationFile = None,
     repeats: Annotated[
         int | None, typer.Option(min=1, max=1_000, help="Default: 10, or the config's if it has more.")
     ] = None,
@@ -34,23 +34,22 @@ def simulate(
     """Run a sweep in virtual time: the same config, strategies, rows and page, without Ray, a model or a GPU.
 
     huggingface becomes an engine that runs a batch to its longest row, vllm and huggingface-continuous one that
-    forms its batch anew at each step. Step times: --hardware, else --sweep, else what a sweep of this config
+    forms its batch anew at each step. Step times: --hardware, else --calibration, else what a sweep of this config
     measured, else the defaults of the simulated engine. Ctrl-C loses nothing: the same command goes on.
     """  # fmt: skip
     with one_line_errors():
         check_results(results)
         from experiments.config import load
-        from experiments.explain.basis import bases
         from experiments.simulation.simulation import Simulation
 
         loaded = load(config)
         for warning in loaded.warnings:
             tell(f"warning: {config}: {warning}")
-        info = timed_sweep(loaded, "simulate", hardware, sweep, results)
-        options = _options(hardware, sweep, repeats)
-        simulation = Simulation.of(
-            loaded, bases(loaded, hardware=hardware, sweep=info), repeats=repeats, options=options
-        )
+        times = step_times(loaded, "simulate", hardware, calibration, results)
+        options = _options(hardware, calibration, repeats)
+        if times.rates:
+            tell(f"arrival rates: {', '.join(f'{rate:g}' for rate in times.rates)} requests/s, as calibrated")
+        simulation = Simulation.of(loaded, times.bases, repeats=repeats, rates=times.rates, options=options)
         elsewhere = () if results == RESULTS else ("--results", results)
         again = command("simulate", config, *options, *elsewhere)
         run(simulation, results, fresh=fresh, again=again, as_json=as_json)
@@ -74,6 +73,6 @@ def run(simulation: "Simulation", results: Path, *, fresh: bool, again: str, as_
     conclude(outcome, again=again, as_json=as_json)
 
 
-def _options(hardware: str | None, sweep: Path | None, repeats: int | None) -> list[str]:
-    given = {"--hardware": hardware, "--sweep": sweep, "--repeats": repeats}
+def _options(hardware: str | None, calibration: Path | None, repeats: int | None) -> list[str]:
+    given = {"--hardware": hardware, "--calibration": calibration, "--repeats": repeats}
     return [text for name, value in given.items() if value is not None for text in (name, str(value))]

@@ -1,17 +1,18 @@
 """The options that say how long steps take, shared by the commands that measure nothing."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from experiments.commands.arguments import by_name
-from experiments.commands.completion import gpus, sweeps
+from experiments.commands.arguments import some_path
+from experiments.commands.completion import calibrations, gpus
 from experiments.errors import ConfigError
-from results.errors import StoreError
 
 if TYPE_CHECKING:
     from experiments.config import SweepConfig
+    from experiments.explain.basis import Basis
 
 Hardware = Annotated[
     str | None,
@@ -20,36 +21,44 @@ Hardware = Annotated[
         autocompletion=gpus,
     ),
 ]
-Timed = Annotated[
+CalibrationFile = Annotated[
     Path | None,
     typer.Option(
-        "--sweep",
-        help="Step times as this sweep's folder measured them.",
-        autocompletion=sweeps,
-        callback=by_name,
+        "--calibration",
+        help="Step times as `batchyard calibrate` fitted them to a sweep.",
+        autocompletion=calibrations,
+        parser=some_path,
+        metavar="<path>",
     ),
 ]
 
 
-def timed_sweep(
-    config: "SweepConfig", command: str, hardware: str | None, sweep: Path | None, results: Path
-) -> dict[str, Any] | None:
-    """The sweep.json with step times: of the folder that is named, else of the config's own sweep, if it began.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepTimes:
+    """By backend, and what `arrival_rate: auto` is where they say it; else it is derived from them."""
 
-    ConfigError if two options say how long steps take, StoreError if the named sweep does not.
+    bases: "dict[str, Basis]"
+    rates: tuple[float, ...]
+
+
+def step_times(
+    config: "SweepConfig", command: str, hardware: str | None, calibration: Path | None, results: Path
+) -> StepTimes:
+    """Of the option that is given, else what the config's own sweep measured, if it began.
+
+    ConfigError if both are given, or what is given does not hold for the config.
     """
-    from experiments.explain.basis import measured
+    from experiments.calibration.calibration import read
+    from experiments.explain.basis import automatic_rates, bases
     from experiments.sweep_record import sweep_root
-    from results.read import open_sweep
     from results.store import Store
 
-    if hardware is not None and sweep is not None:
-        raise ConfigError(f"{command} takes step times from one of --hardware and --sweep, got both")
+    if hardware is not None and calibration is not None:
+        raise ConfigError(f"{command} takes step times from one of --hardware and --calibration, got both")
     if hardware is not None:
-        return None
-    if sweep is None:
-        return Store(sweep_root(config, results)).read_sweep()
-    info = open_sweep(sweep).read_sweep() or {}
-    if not measured(info):
-        raise StoreError(f"{sweep}/sweep.json has no step times: only arrival_rate: auto measures them")
-    return info
+        return StepTimes(bases=bases(config, hardware=hardware), rates=())
+    if calibration is not None:
+        known = read(calibration)
+        found = bases(config, calibration=known)
+        return StepTimes(bases=found, rates=automatic_rates(config, known))
+    return StepTimes(bases=bases(config, sweep=Store(sweep_root(config, results)).read_sweep()), rates=())

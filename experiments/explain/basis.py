@@ -1,10 +1,11 @@
 """On what step times theory rests, by backend: data sheets, a sweep that timed them, or the simulated engine.
 
-In this order: hardware that is named; the engine arguments of `simulated`, which are exact; the `measured` step
-times of a sweep; else the defaults of the simulated engine, which are no more than a plausible GPU.
+In this order: hardware that is named; the engine arguments of `simulated`, which are exact; a calibration that is
+named; the `measured` step times of a sweep; else the defaults of the simulated engine, which are no more than a
+plausible GPU.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from deployments.models import ModelSpec
 from deployments.virtual.hardware import HARDWARE, Hardware, spelt
 from deployments.virtual.model_shape import ModelShape, model_shape
 from deployments.virtual.step_model import Linear, StepModel, recorded
+from experiments.calibration.calibration import Calibrated, Calibration, MeasuredEngine
 from experiments.capacity import from_record
 from experiments.complaints import unknown_name
 from experiments.config import SweepConfig
@@ -26,6 +28,7 @@ MEMORY_SHARE = {  # the engine argument that says how much of a GPU the engine t
     "vllm": "gpu_memory_utilization",
     "huggingface-continuous": "gpu_free_memory_share",
 }
+STEP_ARGS = ("enforce_eager", "use_cuda_graph", "scheduler")  # engine arguments that change what a step takes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,13 +36,17 @@ class Basis:
     """The step times of one backend, and what they are in words."""
 
     model: StepModel
-    kind: str  # data sheet, measured, config, default, assumed (by a simulated sweep)
+    kind: str  # data sheet, measured, calibration, config, default, assumed (by a simulated sweep)
     text: str
     hardware: Hardware | None = None
     shape: ModelShape | None = None
+    arrival_lag_s: float = 0.0  # from a planned arrival until the engine's strategy has it
+    engines: tuple[MeasuredEngine, ...] = ()  # what the engines of a calibration said of themselves
 
     def kv_tokens(self, setting: Setting) -> int | None:
         """What the KV cache holds, None where the memory is not known. ModelError if the model does not fit."""
+        if (told := reported(self.engines, setting.engine)).kv_blocks and told.kv_block_tokens:
+            return told.kv_blocks * told.kv_block_tokens
         if self.hardware is None or self.shape is None:
             return None
         share = setting.engine.get(MEMORY_SHARE.get(setting.backend, ""), WHOLE_MEMORY)
@@ -47,12 +54,16 @@ class Basis:
 
 
 def bases(
-    config: SweepConfig, *, hardware: str | None = None, sweep: Mapping[str, Any] | None = None
+    config: SweepConfig,
+    *,
+    hardware: str | None = None,
+    calibration: Calibration | None = None,
+    sweep: Mapping[str, Any] | None = None,
 ) -> dict[str, Basis]:
     """A basis for each backend of the config. `sweep`: a sweep.json with what it measured.
 
-    ConfigError for hardware that is not known, or with it for a config without a model; ModelError for a
-    model whose shape is not known.
+    ConfigError for hardware that is not known, or with it for a config without a model, and for a calibration
+    that does not hold for the config; ModelError for a model whose shape is not known.
     """
     backends = dict.fromkeys(setting.backend for setting in config.settings)
     if hardware is not None:
@@ -64,6 +75,8 @@ def bases(
     for backend in backends:
         if backend == SIMULATED:
             found[backend] = _of_config(config)
+        elif calibration is not None:
+            found[backend] = _calibrated(config, backend, calibration)
         elif backend in timed:
             text = f"measured by the sweep {name}: {in_words(timed[backend])}"
             found[backend] = Basis(model=timed[backend], kind="measured", text=text)
@@ -71,6 +84,27 @@ def bases(
             text = f"no measurement, the simulated engine's defaults: {in_words(Linear())}"
             found[backend] = Basis(model=Linear(), kind="default", text=text)
     return found
+
+
+def automatic_rates(config: SweepConfig, calibration: Calibration | None) -> tuple[float, ...]:
+    """What `auto` was for the calibrated sweep, where this config has its workload and strategies; else empty."""
+    if config.arrival_rate is not None or calibration is None:
+        return ()
+    ours, theirs = config.as_written, calibration.config
+    alike = all(ours.get(key) == theirs.get(key) for key in ("workload", "strategies", "backends"))
+    return calibration.rates if alike and theirs.get("arrival_rate", "auto") == "auto" else ()
+
+
+def reported(engines: Sequence[MeasuredEngine], asked: Mapping[str, Any]) -> MeasuredEngine:
+    """What the engine that was asked for so said of itself; of another one what all of them said alike."""
+    for one in engines:
+        if dict(one.asked) == dict(asked):
+            return one
+    said = {}
+    for key in ("max_num_batched_tokens", "kv_blocks", "kv_block_tokens"):
+        values = {getattr(one, key) for one in engines}
+        said[key] = values.pop() if len(values) == 1 else None
+    return MeasuredEngine(asked=asked, **said)
 
 
 def named(hardware: str) -> Hardware:
@@ -106,9 +140,14 @@ def assumed(record: Mapping[str, Any]) -> dict[str, Basis]:
 def in_words(model: Linear) -> str:
     """The costs of a linear model: 22 + 0.35·B ms a step, 60 µs a prompt token."""
     fixed, each = numbers.number(1e3 * model.fixed_s), numbers.number(1e3 * model.per_sequence_s)
-    return (
+    text = (
         f"{fixed} + {each}·B ms a step, {numbers.number(1e6 * model.per_prefill_token_s)} µs a prompt token"
     )
+    if model.per_prefill_token_sq_s:
+        text += f" + {numbers.number(1e9 * model.per_prefill_token_sq_s)} ns × prompt²"
+    if model.per_context_token_s:
+        text += f", {numbers.number(1e9 * model.per_context_token_s)} ns a token of context"
+    return text
 
 
 def _data_sheet(config: SweepConfig, hardware: Hardware) -> Basis:
@@ -125,6 +164,44 @@ def _data_sheet(config: SweepConfig, hardware: Hardware) -> Basis:
     )
     model = hardware.roofline(shape)
     return Basis(model=model, kind="data sheet", text=text, hardware=hardware, shape=shape)
+
+
+def _calibrated(config: SweepConfig, backend: str, calibration: Calibration) -> Basis:
+    """ConfigError unless the calibration holds for the model, its dtype, the threads and the engine of the config."""
+    of_sweep = f"the calibration of {calibration.sweep}"
+    if backend not in calibration.backends:
+        others = ", ".join(sorted(calibration.backends))
+        raise config.error(("strategies",), f"names the backend {backend}, and {of_sweep} has only {others}")
+    known, spec = calibration.backends[backend], config.model_spec
+    if spec is not None and spec.name != known.model:
+        raise config.error(("model",), f"is {spec.name}, and {of_sweep} is of {known.model}")
+    if spec is not None and known.dtype is not None and spec.dtype not in ("auto", known.dtype):
+        raise config.error(("model", "dtype"), f"is {spec.dtype}, and {of_sweep} is of {known.dtype}")
+    for key, asked, had in _engine_differences(config, backend, known):
+        raise config.error(("backends", backend, key), f"is {asked}, and {of_sweep} is of {had}")
+    return Basis(
+        model=known.costs,
+        kind="calibration",
+        text=f"calibration of {calibration.sweep}: {in_words(known.costs)}",
+        arrival_lag_s=known.arrival_lag_s,
+        engines=known.engines,
+    )
+
+
+def _engine_differences(
+    config: SweepConfig, backend: str, known: Calibrated
+) -> Iterator[tuple[str, Any, Any]]:
+    """What the config asks of the engine that makes its steps others than those that were measured."""
+    for setting in config.settings:
+        if setting.backend != backend:
+            continue
+        asked = setting.engine.get("threads")
+        if asked is not None and known.threads is not None and asked != known.threads:
+            yield "threads", asked, known.threads
+        for key in STEP_ARGS:
+            had = {one.asked.get(key) for one in known.engines}
+            if had and setting.engine.get(key) not in had:
+                yield key, setting.engine.get(key), " and ".join(map(str, had))
 
 
 def _weights(spec: ModelSpec, shape: ModelShape) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from deployments.virtual.driver import simulate
 from deployments.virtual.engine import EngineSettings
@@ -46,10 +47,10 @@ def run_cell(
     return True
 
 
-def columns_of(made: Shape) -> RequestColumns:
-    """What virtual time needs of the requests."""
+def columns_of(made: Shape, lag_s: float = 0.0) -> RequestColumns:
+    """What virtual time needs of the requests, each of which arrives `lag_s` after it was planned."""
     return RequestColumns(
-        planned_s=made.arrival_s,
+        planned_s=made.arrival_s + lag_s,
         prompt_tokens=made.prompt_tokens,
         output_tokens=made.output_tokens,
         max_new_tokens=np.full(len(made), made.max_new_tokens, dtype=np.int64),
@@ -82,13 +83,14 @@ def _run(
         raise TrialError("no-requests", f"no request arrives within {cell.duration_s:g} s at {cell.rate:g}/s")
     began_s, began_at = time.monotonic(), datetime.now(UTC).isoformat(timespec="seconds")
     engine = engine_of(cell, premise, entry)
-    run = simulated(cell, columns_of(made), engine)
+    lag_s = premise.arrival_lag_s
+    run = simulated(cell, columns_of(made, lag_s), engine)
     if (run.status == FAILED).all():
         raise TrialError("all-failed", f"all {len(made)} requests failed: {run.errors[0][1]}")
     setup = {**provenance, "engine": _described(premise, engine)}
     attempt.record(setup)
     shared = {**settings(cell, VIRTUAL), "attempt": attempt.number}
-    attempt.write_request_tables(request_tables(run, shared))
+    attempt.write_request_tables(_as_planned(request_tables(run, shared), lag_s))
     attempt.write_batch_tables(_few(batch_tables(run, shared)))
     kv = getattr(engine, "kv", None)
     used_bytes = run.counters.peak_blocks * kv.block_tokens * kv.bytes_per_token if kv else None
@@ -127,6 +129,16 @@ def _run(
             counters=asdict(run.counters),
         )
     )
+
+
+def _as_planned(tables: Iterable[pa.Table], lag_s: float) -> Iterator[pa.Table]:
+    """Latencies count from the planned arrival, and the way to the replica is a part of them."""
+    for table in tables:
+        for name in ("planned_s", "sent_s") if lag_s else ():
+            place = table.schema.get_field_index(name)
+            early = pc.subtract(table.column(name), lag_s)
+            table = table.set_column(place, table.schema.field(name), early)
+        yield table
 
 
 def _few(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:

@@ -6,6 +6,8 @@ from deployments.virtual.iteration import Iteration, Order
 from deployments.virtual.kv_cache import KVCache
 from deployments.virtual.lockstep import Lockstep
 from experiments.cells import Cell
+from experiments.explain.basis import reported
+from experiments.simulation.padding import kv_budget
 from experiments.simulation.premise import Premise
 from experiments.simulation_entry import SimulationEntry
 
@@ -17,20 +19,24 @@ def engine_of(cell: Cell, premise: Premise, entry: SimulationEntry) -> EngineSet
     """The engine that runs the cell. ValueError if it could not move."""
     args = BACKENDS[cell.backend].args_type.model_validate(dict(cell.engine))
     if not args.joinable:
-        return Lockstep(step=premise.step_model, prefill_chunk=entry.prefill_chunk)
+        budget = kv_budget(cell, premise, entry)
+        return Lockstep(step=premise.step_model, prefill_chunk=entry.prefill_chunk, budget=budget)
     slots = cell.engine.get("max_num_seqs", cell.knobs["max_batch_size"])
     return Iteration(
         step=premise.step_model,
         max_num_seqs=slots,
-        max_num_batched_tokens=_budget_tokens(cell, entry),
+        max_num_batched_tokens=_budget_tokens(cell, premise, entry),
         prefill_chunk=entry.prefill_chunk,
         order=_order(cell, entry),
         kv=_kv_cache(cell, premise, entry),
     )
 
 
-def _budget_tokens(cell: Cell, entry: SimulationEntry) -> int | None:
+def _budget_tokens(cell: Cell, premise: Premise, entry: SimulationEntry) -> int | None:
+    """By the engine's arguments, the config, or what the measured engine said."""
     given: int | None = cell.engine.get("max_num_batched_tokens", entry.max_num_batched_tokens)
+    if given is None:
+        given = reported(premise.engines, cell.engine).max_num_batched_tokens
     return BUDGET_TOKENS.get(cell.backend) if given is None else given
 
 
@@ -39,9 +45,15 @@ def _order(cell: Cell, entry: SimulationEntry) -> Order:
 
 
 def _kv_cache(cell: Cell, premise: Premise, entry: SimulationEntry) -> KVCache | None:
-    """By the config, the engine's arguments, or the memory of the hardware; None: no limit is known."""
-    block_tokens = entry.kv_block_tokens or cell.engine.get("kv_block_tokens", BLOCK_TOKENS)
-    blocks = entry.kv_blocks or cell.engine.get("kv_blocks")
+    """By the config, the engine's arguments, what the measured engine said, or the memory of the hardware.
+
+    None: no limit is known.
+    """
+    told = reported(premise.engines, cell.engine)
+    block_tokens = (
+        entry.kv_block_tokens or cell.engine.get("kv_block_tokens") or told.kv_block_tokens or BLOCK_TOKENS
+    )
+    blocks = entry.kv_blocks or cell.engine.get("kv_blocks") or told.kv_blocks
     if blocks is None:
         if premise.kv_tokens is None:
             return None

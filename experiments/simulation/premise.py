@@ -1,10 +1,11 @@
-"""What a backend is taken to be in virtual time: how long its steps take, and how large its KV cache is."""
+"""What a backend is taken to be in virtual time: how long its steps take, how large its KV cache is, and the like."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 from deployments.virtual.step_model import StepModel, record, recorded
+from experiments.calibration.calibration import MeasuredEngine
 from experiments.explain.basis import Basis
 from experiments.grid import Setting
 
@@ -19,6 +20,8 @@ class Premise:
     kv_tokens: int | None = None  # what the KV cache holds; None: not known, and no limit
     kv_bytes_per_token: int | None = None
     swap_bytes_per_s: float | None = None  # between the GPU and its host
+    arrival_lag_s: float = 0.0  # from a planned arrival until the strategy sees the request
+    engines: tuple[MeasuredEngine, ...] = ()  # what measured engines said of their limits
 
     @classmethod
     def of(cls, basis: Basis, setting: Setting) -> Self:
@@ -30,6 +33,8 @@ class Premise:
             kv_tokens=basis.kv_tokens(setting),
             kv_bytes_per_token=basis.shape.kv_bytes_per_token if basis.shape else None,
             swap_bytes_per_s=basis.hardware.pcie_bytes_per_s if basis.hardware else None,
+            arrival_lag_s=basis.arrival_lag_s,
+            engines=basis.engines,
         )
 
     def to_record(self) -> dict[str, Any]:
@@ -41,9 +46,12 @@ class Premise:
             "kv_tokens": self.kv_tokens,
             "kv_bytes_per_token": self.kv_bytes_per_token,
             "swap_bytes_per_s": self.swap_bytes_per_s,
+            "arrival_lag_s": self.arrival_lag_s,
+            "engines": [asdict(one) for one in self.engines],
         }
 
     @classmethod
     def from_record(cls, values: Mapping[str, Any]) -> Self:
         """KeyError, TypeError or ValueError if that is not what it is."""
-        return cls(**{**values, "step_model": recorded(values["step_model"])})
+        engines = tuple(MeasuredEngine(**one) for one in values.get("engines", ()))
+        return cls(**{**values, "step_model": recorded(values["step_model"]), "engines": engines})

@@ -44,13 +44,18 @@ class Simulation:
         bases: Mapping[str, Basis],
         *,
         repeats: int | None = None,
+        rates: Sequence[float] = (),
         options: Sequence[str] = (),
     ) -> Self:
-        """`repeats`: 10, or more if the config has more, if left out. ModelError if a model does not fit."""
+        """`repeats`: 10, or more if the config has more, if left out. ModelError if a model does not fit.
+
+        `rates`: what `arrival_rate: auto` is taken to be; left out: derived from the step times.
+        """
         count = max(FEWEST_REPEATS, config.repeats) if repeats is None else repeats
         of_backend = {setting.backend: setting for setting in config.settings}
+        update: dict[str, Any] = {"repeats": count} | ({"arrival_rate": tuple(map(float, rates))} if rates else {})
         return cls(
-            config=config.model_copy(update={"repeats": count}),
+            config=config.model_copy(update=update),
             premises={name: Premise.of(bases[name], setting) for name, setting in of_backend.items()},
             options=tuple(options),
         )
@@ -133,8 +138,10 @@ def shape_of(cell: Cell) -> Shape:
 
 
 def shape_hash(made: Shape) -> str:
-    """16 hex digits over when requests come and how long they are; times in whole microseconds."""
-    columns = (np.round(made.arrival_s * 1e6), made.prompt_tokens, made.output_tokens, [made.max_new_tokens])
+    """16 hex digits over when requests come, how long they are and what they want; times in whole microseconds."""
+    columns = [np.round(made.arrival_s * 1e6), made.prompt_tokens, made.output_tokens, [made.max_new_tokens]]
+    columns += [] if made.priority is None else [made.priority]
+    columns += [] if made.ttft_target_s is None else [np.round(made.ttft_target_s * 1e6)]
     digest = hashlib.sha256()
     for column in columns:
         digest.update(np.asarray(column).astype("<i8").tobytes())

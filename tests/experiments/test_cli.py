@@ -113,12 +113,10 @@ def test_a_config_that_is_not_there(here: Path, fresh: tuple[str, ...]):
     assert files(here) == []
 
 
-@pytest.mark.parametrize(
-    "command", ["resume", "report", "status", "export --csv rows.csv", "explain --sweep"]
-)
+@pytest.mark.parametrize("command", ["resume", "report", "status", "export --csv rows.csv", "calibrate"])
 def test_a_folder_that_is_no_sweep(here: Path, config_file: Callable[..., Path], command: str):
     path = config_file()
-    words = command.split() if "--sweep" not in command else ["explain", path, "--sweep"]
+    words = command.split()
     for folder, why in ((here, "holds no sweep.json"), (here / "none", "does not exist")):
         assert refusal(batchyard(*words, folder)).startswith(f"error: {folder}: {why}; give a sweep's folder")
     assert refusal(batchyard(*words, path)).startswith(f"error: {path}: is a file; give a sweep's folder")

@@ -76,10 +76,9 @@ def test_what_a_sweep_of_this_config_measured_is_used(batchyard, config, tmp_pat
     store = Store(sweep_root(load(config), tmp_path))
     times = {"fixed_s": 0.05, "per_sequence_s": 0.001, "prefill_s_per_token": 1e-4}
     store.write_sweep({"name": "made", "measured": {"vllm": {"step_times": times}}})
-    for option in (("--results", tmp_path), ("--sweep", store.root)):
-        result = batchyard("explain", config, *option)
-        assert "step times of vllm: measured by the sweep made: 50 + 1·B ms a step" in result.stdout
-        assert "step times of huggingface: no measurement" in result.stdout
+    result = batchyard("explain", config, "--results", tmp_path)
+    assert "step times of vllm: measured by the sweep made: 50 + 1·B ms a step" in result.stdout
+    assert "step times of huggingface: no measurement" in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -90,10 +89,10 @@ def test_what_a_sweep_of_this_config_measured_is_used(batchyard, config, tmp_pat
             "error: --hardware must be one of a100-40, a100-80, h100, h200, rtx-3090, rtx-4090, l4, got 'h20'",
         ),
         (
-            ("--hardware", "h100", "--sweep", "x"),
-            "error: explain takes step times from one of --hardware and --sweep, got both",
+            ("--hardware", "h100", "--calibration", "x"),
+            "error: explain takes step times from one of --hardware and --calibration, got both",
         ),
-        (("--sweep", "nowhere"), "error: nowhere"),
+        (("--calibration", "nowhere"), "error: nowhere cannot be read"),
     ],
 )
 def test_bad_input_is_one_line(batchyard, config, options, complaint):
@@ -102,16 +101,6 @@ def test_bad_input_is_one_line(batchyard, config, options, complaint):
     assert result.stderr.startswith(complaint)
     assert result.stderr.count("\n") == 1
     assert result.stdout == ""
-
-
-def test_a_sweep_that_measured_nothing_is_told(batchyard, config, made_config, begun_sweep, tmp_path):
-    folder = begun_sweep(made_config(), tmp_path)
-    result = batchyard("explain", config, "--sweep", folder)
-    assert (
-        result.stderr
-        == f"error: {folder}/sweep.json has no step times: only arrival_rate: auto measures them\n"
-    )
-    assert result.exit_code == 2
 
 
 def test_a_model_that_does_not_fit_and_a_page_that_cannot_be_written_are_told(

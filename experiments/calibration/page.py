@@ -1,0 +1,323 @@
+"""A calibration as a page: what was predicted against what was measured, the residuals, and what explains the time."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
+from itertools import pairwise
+
+import numpy as np
+import plotly.graph_objects as go
+
+from experiments.calibration.calibrate import Calibrating
+from experiments.calibration.observations import TERMS, Array, Observations
+from experiments.calibration.text import NAMES, cost, percent, ran_on
+from results.report import frame, numbers, theme
+from results.report.panel import Chart, Choice, Control, Panel, Table, View
+from results.report.series import backend_name
+
+HEIGHT_PX = 430
+MOST_POINTS = 1_500  # of a backend: evenly over its rows
+COLOURS = (theme.POLICY, theme.HOLDINGS["decode"], theme.HOLDINGS["prefill"])
+PARTS = dict(
+    zip(TERMS, (theme.ENGINE, theme.HOLDINGS["decode"], "#9b3f8c", "#d39b00", "#8a7550"), strict=True)
+)
+
+Shown = Sequence[tuple[str, Observations, Array]]  # backend, its rows, predicted seconds
+
+
+def write(found: Calibrating, path: str | os.PathLike[str]) -> None:
+    """Write the page whole, in place of an older one. StoreError if it cannot be written."""
+    frame.write(render(found), path)
+
+
+def render(found: Calibrating) -> str:
+    """Give the page as HTML."""
+    calibration = found.calibration
+    shown = [_shown(backend, found) for backend in calibration.backends]
+    panels = (_predicted(found, shown), _residuals(found, shown), _terms(found), _trials(found))
+    return frame.frame(
+        "calibration.html.j2",
+        {panel.name: panel for panel in panels},
+        title=f"{calibration.sweep} · calibration · batchyard",
+        name=calibration.sweep,
+        headline=_headline(found),
+        simulated=calibration.simulated,
+        lines=[
+            f"{backend_name(backend)}: {ran_on(known)}; {known.fit.rows:,} rows of "
+            f"{numbers.count(known.fit.trials, 'trial')}, R² {known.fit.r_squared:.2f}."
+            for backend, known in calibration.backends.items()
+        ],
+    )
+
+
+def _headline(found: Calibrating) -> str:
+    errors = [
+        f"{percent(known.fit.residual_p50)} on {backend_name(backend)}"
+        for backend, known in found.calibration.backends.items()
+    ]
+    return f"Half of the rows are predicted within {', '.join(errors)}"
+
+
+def _shown(backend: str, found: Calibrating) -> tuple[str, Observations, Array]:
+    observed = found.observed[backend]
+    rows = np.unique(np.linspace(0, len(observed) - 1, MOST_POINTS).astype(np.int64))
+    some = observed.some(rows)
+    costs = found.calibration.backends[backend].costs
+    return backend, some, some.terms @ np.array([getattr(costs, term) for term in TERMS])
+
+
+def _points(
+    found: Calibrating, shown: Shown, place: Callable[[Observations], Array], value: str
+) -> list[go.Scatter]:
+    traces = []
+    for number, (backend, some, predicted_s) in enumerate(shown):
+        error = 100 * (predicted_s / some.duration_s - 1)
+        traces.append(
+            go.Scattergl(
+                x=place(some).tolist(),
+                y=(predicted_s if value == "predicted" else error).tolist(),
+                mode="markers",
+                name=escape(backend_name(backend)),
+                marker={"color": COLOURS[number % len(COLOURS)], "size": 4, "opacity": 0.5},
+                text=[
+                    f"{escape(backend)}<br>measured {numbers.duration(measured)}, predicted "
+                    f"{numbers.duration(predicted)} ({off:+.0f} %)"
+                    for measured, predicted, off in zip(some.duration_s, predicted_s, error, strict=True)
+                ],
+                hoverinfo="text",
+            )
+        )
+    return traces
+
+
+def _predicted(found: Calibrating, shown: Shown) -> Panel:
+    traces = _points(found, shown, lambda some: some.duration_s, "predicted")
+    low = min(float(min(some.duration_s.min(), predicted.min())) for _, some, predicted in shown)
+    high = max(float(max(some.duration_s.max(), predicted.max())) for _, some, predicted in shown)
+    equal = go.Scatter(
+        x=[low, high],
+        y=[low, high],
+        mode="lines",
+        line={"color": theme.INK, "width": 1},
+        hoverinfo="skip",
+        showlegend=False,
+    )
+    ticks = theme.log_ticks([low, high])
+    axis = {"type": "log", "tickvals": ticks, "ticktext": [numbers.number(tick) for tick in ticks]}
+    layout = theme.layout(
+        height_px=HEIGHT_PX,
+        legend=True,
+        xaxis=theme.axis("measured (s)", **axis),
+        yaxis=theme.axis("predicted (s)", **axis),
+    )
+    rows = tuple(
+        (
+            backend_name(backend),
+            f"{known.fit.rows:,}",
+            f"{known.fit.r_squared:.3f}",
+            percent(known.fit.residual_p50),
+            percent(known.fit.residual_p90),
+            percent(known.fit.within_p50),
+            f"{known.fit.total:.3f}",
+        )
+        for backend, known in found.calibration.backends.items()
+    )
+    said = "; ".join(f"{row[0]}: half within {row[3]}, nine tenths within {row[4]}" for row in rows)
+    return Panel(
+        name="predicted",
+        controls=(_only("durations"),),
+        views={
+            "all": View(
+                heading=f"Predicted against measured: {said}",
+                charts=(Chart(figure=go.Figure(data=[*traces, equal], layout=layout), summary=said),),
+            )
+        },
+        table=Table(
+            columns=(
+                "backend",
+                "rows",
+                "R²",
+                "error p50",
+                "p90",
+                "p50 at a trial's own speed",
+                "measured ÷ predicted",
+            ),
+            rows=rows,
+        ),
+        notes=(
+            "A row is a batch of an engine that runs one to its longest row, a step of one that re-forms it.",
+        ),
+    )
+
+
+def _residuals(found: Calibrating, shown: Shown) -> Panel:
+    against: Mapping[str, tuple[str, Callable[[Observations], Array]]] = {
+        "size": ("sequences in a step", lambda some: some.a_step("per_sequence_s")),
+        "prefill": ("prompt tokens of the row", _prompt_tokens),
+        "context": ("tokens of context in a step", lambda some: some.a_step("per_context_token_s")),
+    }
+    views: dict[str, View] = {}
+    rows: list[tuple[str, ...]] = []
+    for key, (title, place) in against.items():
+        layout = theme.layout(
+            height_px=HEIGHT_PX,
+            legend=True,
+            xaxis=theme.axis(title, rangemode="tozero"),
+            yaxis=theme.axis("predicted ÷ measured − 1 (%)"),
+            shapes=[theme.no_change("y", 0)],
+        )
+        lines = [row for one in shown for row in _thirds(title, *one, place(one[1]))]
+        rows += lines
+        said = "; ".join(f"{backend}, {where}: {off}" for _, backend, where, off in lines)
+        figure = go.Figure(data=_points(found, shown, place, "error"), layout=layout)
+        views[key] = View(
+            heading=f"Errors against {title}",
+            charts=(Chart(figure=figure, summary=f"Median errors. {said}."),),
+        )
+    choices = tuple(Choice(value=key, label=title) for key, (title, _) in against.items())
+    return Panel(
+        name="residuals",
+        controls=(Control(name="against", choices=choices),),
+        views=views,
+        table=Table(columns=("against", "backend", "range", "median error"), rows=tuple(rows)),
+        notes=(
+            "A slope would say that a cost is wrong or missing; a spread, how much the machine's speed varied.",
+        ),
+    )
+
+
+def _prompt_tokens(some: Observations) -> Array:
+    tokens: Array = some.terms[:, TERMS.index("per_prefill_token_s")]
+    return tokens
+
+
+def _thirds(
+    title: str, backend: str, some: Observations, predicted_s: Array, place: Array
+) -> list[tuple[str, ...]]:
+    """The median error in each third of a range."""
+    error = 100 * (predicted_s / some.duration_s - 1)
+    edges = np.unique(np.quantile(place, [0, 1 / 3, 2 / 3, 1]))
+    if len(edges) == 1:
+        edges = np.array([edges[0], edges[0]])
+    found: list[tuple[str, ...]] = []
+    for low, high in pairwise(edges):
+        inside = (place >= low) & (place <= high)
+        where = f"{numbers.number(float(low))} to {numbers.number(float(high))}"
+        found.append((title, backend_name(backend), where, f"{np.median(error[inside]):+.1f} %"))
+    return found
+
+
+def _terms(found: Calibrating) -> Panel:
+    backends = found.calibration.backends
+    names = [escape(backend_name(backend)) for backend in backends]
+    bars = [
+        go.Bar(
+            y=names,
+            x=[100 * known.fit.shares[term] for known in backends.values()],
+            orientation="h",
+            name=NAMES[term],
+            marker={"color": PARTS[term]},
+            text=[
+                f"{NAMES[term]}: {cost(getattr(known.costs, term), known.fit.errors.get(term))}, "
+                f"{percent(known.fit.shares[term])} of the time"
+                for known in backends.values()
+            ],
+            hoverinfo="text",
+            textposition="none",
+        )
+        for term in TERMS
+    ]
+    layout = theme.layout(
+        height_px=180 + 60 * len(names),
+        legend=True,
+        barmode="stack",
+        xaxis=theme.axis("share of the predicted time (%)", range=[0, 100]),
+        yaxis=theme.axis("", autorange="reversed"),
+    )
+    rows = tuple(
+        (
+            backend_name(backend),
+            NAMES[term],
+            cost(getattr(known.costs, term), known.fit.errors.get(term)),
+            percent(known.fit.shares[term]),
+            known.fit.left_out.get(term, ""),
+        )
+        for backend, known in backends.items()
+        for term in TERMS
+    )
+    heading = "; ".join(
+        f"{percent(known.fit.shares['fixed_s'])} of the time on {backend_name(backend)} is spent whatever is in a step"
+        for backend, known in backends.items()
+    )
+    said = "; ".join(f"{row[0]}, {row[1]}: {row[3]}" for row in rows)
+    return Panel(
+        name="terms",
+        controls=(_only("shares"),),
+        views={
+            "all": View(
+                heading=heading, charts=(Chart(figure=go.Figure(data=bars, layout=layout), summary=said),)
+            )
+        },
+        table=Table(
+            columns=("backend", "cost of", "value ± standard error", "explains", "not fitted"), rows=rows
+        ),
+        notes=("A standard error is the jackknife's over trials.",),
+    )
+
+
+def _trials(found: Calibrating) -> Panel:
+    """How fast each trial was."""
+    traces, rows = [], []
+    for number, (backend, observed) in enumerate(found.observed.items()):
+        costs = found.calibration.backends[backend].costs
+        predicted_s = observed.terms @ np.array([getattr(costs, term) for term in TERMS])
+        speeds = [
+            float(np.median((observed.duration_s / predicted_s)[observed.trial == trial]))
+            for trial in np.unique(observed.trial)
+        ]
+        known = found.calibration.backends[backend].fit
+        rows.append(
+            (
+                backend_name(backend),
+                f"{known.fastest:.2f}",
+                f"{np.median(speeds):.2f}",
+                f"{known.slowest:.2f}",
+            )
+        )
+        traces.append(
+            go.Box(
+                x=speeds,
+                name=escape(backend_name(backend)),
+                boxpoints="all",
+                jitter=0.5,
+                pointpos=0,
+                marker={"color": COLOURS[number % len(COLOURS)], "size": 5},
+                line={"width": 1},
+                hoverinfo="x",
+            )
+        )
+    layout = theme.layout(
+        height_px=180 + 60 * len(rows),
+        xaxis=theme.axis("measured ÷ predicted time of a trial, median of its rows", hoverformat=".2f"),
+        yaxis=theme.axis(""),
+        shapes=[theme.no_change("x", 1)],
+    )
+    heading = "; ".join(f"trials on {row[0]} took {row[1]} to {row[3]} of the predicted time" for row in rows)
+    return Panel(
+        name="trials",
+        controls=(_only("speed of trials"),),
+        views={
+            "all": View(
+                heading=heading[0].upper() + heading[1:],
+                charts=(Chart(figure=go.Figure(data=traces, layout=layout), summary=heading),),
+            )
+        },
+        table=Table(columns=("backend", "p10", "p50", "p90"), rows=tuple(rows)),
+        notes=(
+            "One prediction cannot hold for trials of a machine whose speed changes: this is what it misses.",
+        ),
+    )
+
+
+def _only(label: str) -> Control:
+    return Control(name="show", choices=(Choice(value="all", label=label),))
