@@ -5,7 +5,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from results.goodput import Slo
 from results.records import Failure, Trial
@@ -21,6 +21,9 @@ VerdictName = Literal[
     "drifted",
     "replica-changed",
 ]
+
+Outcome: TypeAlias = Literal["confirmed", "refuted", "not shown"]
+Judged: TypeAlias = Literal["confirmed", "refuted", "not shown", "not tested"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,6 +153,24 @@ class Sentence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """One case of an expectation: what was compared, with its interval, and what that says."""
+
+    outcome: Outcome
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expectation:
+    """What was expected before anything was measured, and what became of it."""
+
+    name: str  # H1 to H6
+    claim: str
+    verdict: Judged
+    evidence: tuple[Evidence, ...]  # every case that the sweep has
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Guide:
     """What theory says of one setting on one backend, to be drawn thin over what was measured.
 
@@ -207,5 +228,6 @@ class Findings:
     failures: tuple[Failure, ...]
     planned_cells: int
     slos: tuple[Slo, ...] = ()  # that goodput is counted for
+    expectations: tuple[Expectation, ...] = ()
     guides: tuple[Guide, ...] = ()  # theory, not measured
     occupancy: tuple[Occupancy, ...] = ()  # of a simulated sweep

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict
 
+from results.definitions import DEFINITIONS
 from results.errors import first_line
 
 SCHEMA_VERSION = 1
@@ -94,20 +95,18 @@ REQUESTS = pa.schema(
 )
 
 # What results/metrics.py computes of a request row when it is read; not stored.
+_COMPUTED = (
+    "queue_wait_s",
+    "ttft_s",
+    "tpot_s",
+    "e2e_s",
+    "held_s",
+    "delivered_s",
+    "dispatch_lag_s",
+    "transport_s",
+)
 METRICS: list[pa.Field] = [
-    column("queue_wait_s", pa.float64(), "Wait for the engine: scheduled − planned.", unit="s"),
-    column("ttft_s", pa.float64(), "Time to first token: first_token − planned.", unit="s"),
-    column(
-        "tpot_s",
-        pa.float64(),
-        "Time per output token: (last_token − first_token) ÷ (output_tokens − 1); null below 2 tokens.",
-        unit="s",
-    ),
-    column("e2e_s", pa.float64(), "End to end: last_token − planned.", unit="s"),
-    column("held_s", pa.float64(), "Finished but kept by its batch: returned − last_token.", unit="s"),
-    column("delivered_s", pa.float64(), "What the caller waited: returned − planned.", unit="s"),
-    column("dispatch_lag_s", pa.float64(), "How late the client sent it: sent − planned.", unit="s"),
-    column("transport_s", pa.float64(), "On the way: (received − sent) − (returned − arrived).", unit="s"),
+    *(column(key, pa.float64(), DEFINITIONS[key].said, unit="s") for key in _COMPUTED),
     column("itl_max_s", pa.float64(), "The largest gap between its consecutive tokens.", unit="s"),
     column("itl_p99_s", pa.float64(), "The 99th percentile of those gaps.", unit="s"),
 ]

@@ -6,7 +6,7 @@ exponentiated: a ratio, 1 = no change, symmetric in "twice" and "half".
 """
 
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -45,6 +45,16 @@ def paired_ratio(base: Mapping[Key, float | None], other: Mapping[Key, float | N
     quantile = float(stats.t.ppf((1 + CONFIDENCE) / 2, df=len(logs) - 1))
     half = quantile * float(logs.std(ddof=1)) / math.sqrt(len(logs))
     return Ratio(ratio=math.exp(mean), low=math.exp(mean - half), high=math.exp(mean + half), pairs=len(logs))
+
+
+def mean_interval(values: Sequence[float]) -> tuple[float, float, float] | None:
+    """Give the mean with its 95 % t-interval; None with fewer than 3 values."""
+    if len(values) < FEWEST_PAIRS:
+        return None
+    mean = float(np.mean(values))
+    quantile = float(stats.t.ppf((1 + CONFIDENCE) / 2, df=len(values) - 1))
+    half = quantile * float(np.std(values, ddof=1)) / math.sqrt(len(values))
+    return mean, mean - half, mean + half
 
 
 def comparable(values: Mapping[Key, float | None]) -> set[Key]:

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from results.comparisons import changes, knees, ordered, splits
 from results.drift import with_drift
+from results.expectations import expectations
 from results.findings import CellSummary, Findings, TrialSummary
 from results.goodput import Slo, slos_of
 from results.metrics import with_metrics
@@ -45,6 +46,7 @@ def find(store: Store, spread: Spread = map) -> Findings:
         failures=tuple(store.failures()),
         planned_cells=_planned_cells(sweep, len(summaries)),
         slos=slos_of(sweep),
+        expectations=expectations(cells),
     )
 
 

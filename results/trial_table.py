@@ -10,9 +10,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from results.definitions import DEFINITIONS
 from results.findings import TrialSummary
 from results.metrics import REQUEST_METRICS, STATISTICS
-from results.records import SETTINGS, Trial, WarmUp, always, column
+from results.records import SETTINGS, Trial, Unit, WarmUp, always, column
 
 _FACTS: list[pa.Field] = [
     always("knobs", pa.string(), "All knobs of the strategy, as JSON."),
@@ -62,29 +63,32 @@ _FACTS: list[pa.Field] = [
     ),
 ]
 
+_UNITS: dict[str, Unit] = {"s": "s", "tokens/s": "tokens/s", "req/s": "requests/s", "ratio": "ratio"}
+
+
+def _defined(*keys: str) -> list[pa.Field]:
+    """Columns of metrics, said as results/definitions.py does."""
+    found = [DEFINITIONS[key] for key in keys]
+    return [column(one.key, pa.float64(), one.said, unit=_UNITS.get(one.unit, "requests")) for one in found]
+
+
 _OF_TRIAL: list[pa.Field] = [
     always("verdicts", pa.list_(pa.string()), "What it may not be used for (results/verdicts.py)."),
-    column("throughput_tokens_per_s", pa.float64(), "First planned arrival to last token.", unit="tokens/s"),
-    column("throughput_requests_per_s", pa.float64(), "Finished ones, over that time.", unit="requests/s"),
-    column("steady_throughput_tokens_per_s", pa.float64(), "In the steady window.", unit="tokens/s"),
-    column(
+    *_defined(
+        "throughput_tokens_per_s",
+        "throughput_requests_per_s",
+        "steady_throughput_tokens_per_s",
         "steady_throughput_requests_per_s",
-        pa.float64(),
-        "Requests that finished in it, over its length.",
-        unit="requests/s",
     ),
     column("steady_start_s", pa.float64(), "Where the steady window begins.", unit="s"),
     column("steady_requests", pa.float64(), "Requests planned in it.", unit="requests"),
-    column("offered_rate", pa.float64(), "Arrivals as planned.", unit="requests/s"),
-    column("achieved_rate", pa.float64(), "Arrivals as sent.", unit="requests/s"),
+    *_defined("offered_rate", "achieved_rate"),
     column(
         "goodput",
         pa.string(),
         "By SLO of the config, as JSON: share of offered requests that met it, requests/s and tokens/s of those.",
     ),
-    column(
-        "requests_in_system", pa.float64(), "Mean of N over the trial: L of Little's law.", unit="requests"
-    ),
+    *_defined("requests_in_system"),
     column(
         "little_error", pa.float64(), "|L ÷ λW − 1|: 0 but for rounding, or a stamp is wrong.", unit="ratio"
     ),
@@ -97,12 +101,7 @@ _OF_TRIAL: list[pa.Field] = [
     column(
         "miscounted_requests", pa.float64(), "With more or fewer token times than tokens.", unit="requests"
     ),
-    column("backlog_slope", pa.float64(), "Requests left behind per arrival.", unit="ratio"),
-    column("batch_size_mean", pa.float64(), "Of batches; of steps, for continuous.", unit="requests"),
-    column("padding_waste", pa.float64(), "Share of padded prompt slots; null if none.", unit="ratio"),
-    column(
-        "lockstep_waste", pa.float64(), "Share of slot-steps after a row's end; null if none.", unit="ratio"
-    ),
+    *_defined("backlog_slope", "batch_size_mean", "padding_waste", "lockstep_waste"),
 ]
 
 
@@ -110,19 +109,12 @@ def _statistics() -> list[pa.Field]:
     """`<metric>_<statistic>` over the requests planned in the steady window; `itl_s` pools their tokens' gaps."""
     fields = []
     for metric in (*REQUEST_METRICS, "itl_s"):
-        what = (
-            "the gaps between consecutive tokens" if metric == "itl_s" else f"{metric} in the steady window"
-        )
+        name = DEFINITIONS[metric].name
         for statistic in (*STATISTICS, "mean"):
-            text = f"{statistic.capitalize()} of {what}."
+            text = f"{statistic.capitalize()} {name} in the steady window."
             fields.append(column(f"{metric}_{statistic}", pa.float64(), text, unit="s"))
-        fields.append(
-            column(
-                f"{metric}_count",
-                pa.float64(),
-                f"How many requests have {metric}." if metric != "itl_s" else "How many such gaps.",
-            )
-        )
+        counted = "gaps" if metric == "itl_s" else f"requests that have {name}"
+        fields.append(column(f"{metric}_count", pa.float64(), f"How many {counted} there are in it."))
     return fields
 
 

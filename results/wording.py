@@ -47,10 +47,10 @@ def _effect(change: Change | None, what: str) -> tuple[str, str]:
 
 def times(change: Change) -> str:
     """Say "×4.2 [4.0, 4.4]", without the bracket where there is no interval."""
-    text = f"×{_factor(change.ratio)}"
+    text = f"×{factor(change.ratio)}"
     if change.low is None or change.high is None:
         return text
-    text += f" [{_factor(change.low)}, {_factor(change.high)}]"
+    text += f" [{factor(change.low)}, {factor(change.high)}]"
     return text if change.shown else f"{text} (no difference shown)"
 
 
@@ -80,5 +80,6 @@ def _percent(value: float) -> str:
     return f"{value:.0f}" if abs(value) >= 10 else f"{value:.1f}"
 
 
-def _factor(value: float) -> str:
+def factor(value: float) -> str:
+    """Give a ratio with three significant digits and two decimals at most."""
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"

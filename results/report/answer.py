@@ -4,8 +4,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from results.findings import Findings, Sentence
+from results.findings import CellSummary, Findings, Sentence
 from results.footnotes import with_marks
+from results.goodput import Slo
 from results.report import headlines, numbers
 from results.report.series import Series, rates_of, series_of
 
@@ -38,6 +39,15 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Goodput:
+    """What each setting serves within one SLO: the share of what is offered, at each rate."""
+
+    slo: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Series, tuple[str, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """Everything above the first figure."""
 
@@ -48,6 +58,7 @@ class Answer:
     notes: tuple[str, ...]  # of all sentences, each once
     scores: tuple[Score, ...]
     columns: tuple[str, ...]
+    goodputs: tuple[Goodput, ...]
     simulated: bool
 
 
@@ -64,6 +75,7 @@ def answer(findings: Findings) -> Answer:
         notes=tuple(notes),
         scores=tuple(_score(one, findings, rates) for one in series),
         columns=_columns(rates) if rates else (),
+        goodputs=tuple(_goodput(slo, series, rates) for slo in findings.slos) if rates else (),
         simulated=any(trial.trial.backend.startswith("simulated") for trial in findings.trials),
     )
 
@@ -141,7 +153,7 @@ def _score(one: Series, findings: Findings, rates: list[float]) -> Score:
     quick = numbers.NOTHING
     if bottom is not None:
         text = numbers.duration(bottom.mean("ttft_s_p50"))
-        quick = f"{text} (overloaded)" if bottom.overloaded else text
+        quick = _overload(bottom) if bottom.overloaded else text
     return Score(
         series=one,
         knee=_knee(one, findings),
@@ -149,6 +161,25 @@ def _score(one: Series, findings: Findings, rates: list[float]) -> Score:
         quick=quick,
         tail=tail,
     )
+
+
+def _overload(cell: CellSummary) -> str:
+    """An overloaded cell has no steady state to take a percentile of: how fast its backlog grows."""
+    slope = cell.mean("backlog_slope")
+    return "overloaded" if slope is None else f"overloaded: {numbers.number(slope)} left behind per arrival"
+
+
+def _goodput(slo: Slo, series: Sequence[Series], rates: Sequence[float]) -> Goodput:
+    rows = []
+    for one in series:
+        shares = [None if cell is None else cell.mean(slo.of("goodput_share")) for cell in map(one.at, rates)]
+        served = [
+            value for cell in one.cells if (value := cell.mean(slo.of("goodput_requests_per_s"))) is not None
+        ]
+        most = numbers.rate(max(served)) if served else numbers.NOTHING
+        rows.append((one, (most, *(numbers.share(share) for share in shares))))
+    columns = ("strategy", "highest goodput", *(f"share within the SLO at {numbers.rate(r)}" for r in rates))
+    return Goodput(slo=slo.text, columns=columns, rows=tuple(rows))
 
 
 def _knee(one: Series, findings: Findings) -> str:

@@ -30,7 +30,9 @@ _FAINT = 0.45
 def throughput(findings: Findings) -> Panel | Absent:
     """Throughput against arrival rate."""
     series = series_of(findings)
-    metrics = [m for m in glossary.METRICS if not m.has_percentiles and _measured(series, m, "")]
+    of_trials = [metric for metric in glossary.METRICS if not metric.has_percentiles]
+    wanted = (*of_trials, *glossary.goodputs(findings.slos))
+    metrics = [metric for metric in wanted if _measured(series, metric, "")]
     found = headlines.throughput(findings) or headlines.no_throughput(findings)
     heading = found or "Throughput against arrival rate"
     if not metrics:
@@ -114,6 +116,8 @@ def hover(cell: CellSummary, series: Series, name: str) -> str:
     ]
     if len(cell.trials) > 1:
         lines.append(f"repeats: {repeats}")
+    if metric.formula:
+        lines.append(f"= {escape(metric.formula)}")
     for verdict in ("overloaded", "too-short"):
         details = [v.detail for trial in cell.trials for v in trial.verdicts if v.name == verdict]
         if details:
@@ -192,10 +196,14 @@ def _against_rate(series: Sequence[Series], metric: Metric, statistic: str, guid
         traces.append(_line(one, [cell.rate for cell in one.cells], name))
     values = _all_values(series, name)
     title = f"{glossary.label(name)} ({metric.unit})"
+    if metric.unit == "ratio":
+        title = glossary.label(name)
     y = (
         log_axis(title, values, numbers.duration)
         if metric.unit == "s" and values and min(values) > 0
-        else theme.axis(title, rangemode="tozero")
+        else theme.axis(
+            title, rangemode="tozero", **({"tickformat": ".0%"} if metric.unit == "ratio" else {})
+        )
     )
     layout = theme.layout(height_px=430, xaxis=rate_axis(rates_of(series)), yaxis=y)
     figure = go.Figure(data=traces, layout=layout)
@@ -272,10 +280,7 @@ def metric_control(metrics: Sequence[Metric]) -> Control:
     """Give the list of metrics to choose from, each with its formula."""
     return Control(
         name="metric",
-        choices=tuple(
-            Choice(value=m.key, label=f"{m.name} ({m.unit})", title=f"{m.formula}. {m.plain}")
-            for m in metrics
-        ),
+        choices=tuple(Choice(value=m.key, label=f"{m.name} ({m.unit})", title=m.said) for m in metrics),
     )
 
 

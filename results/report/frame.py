@@ -17,7 +17,7 @@ from plotly.offline import get_plotlyjs
 
 from results.errors import cannot_write
 from results.output_file import new_file
-from results.report import theme
+from results.report import glossary, theme
 from results.report.panel import Absent, Panel, unbroken
 
 GENERATOR = '<meta name="generator" content="batchyard">'
@@ -59,6 +59,7 @@ def frame(template: str, panels: Mapping[str, Panel | Absent], **values: Any) ->
         lstrip_blocks=True,
     )
     environment.filters["unbroken"] = unbroken
+    environment.filters["formula"] = glossary.formula_of
     return environment.get_template(template).render(
         panels=panels,
         generator=Markup(GENERATOR),

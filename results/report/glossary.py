@@ -1,134 +1,46 @@
-"""What each metric, verdict and memory figure means: one formula and one plain sentence.
+"""How the page names and explains numbers and verdicts; formulas are those of results/definitions.py."""
 
-All times count from the *planned* arrival, so that a late client cannot flatter a slow server.
-"""
+from collections.abc import Sequence
+from dataclasses import asdict
 
-from dataclasses import dataclass
-from typing import Literal
-
+from results.definitions import DEFINITIONS, Definition
+from results.goodput import MEASURES, Slo, parse
 from results.report import numbers
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Metric:
-    """One metric: its key is the name in a trial's metrics, without the statistic."""
+class Metric(Definition):
+    """A definition that can show a value with its unit."""
 
-    key: str
-    name: str
-    unit: Literal["s", "tokens/s", "req/s", ""]
-    formula: str
-    plain: str
-    better: Literal["higher", "lower"]
-    has_percentiles: bool = True
+    __slots__ = ()
 
     def text(self, value: float | None) -> str:
         """Give a value with its unit."""
         if self.unit == "s":
             return numbers.duration(value)
+        if self.unit == "ratio":
+            return numbers.share(value)
         return f"{numbers.number(value)} {self.unit}".strip()
 
-    def of(self, statistic: str) -> str:
-        """Give the key in a trial's metrics."""
-        return f"{self.key}_{statistic}" if self.has_percentiles else self.key
+
+def _metrics(*keys: str) -> tuple[Metric, ...]:
+    return tuple(Metric(**asdict(DEFINITIONS[key])) for key in keys)
 
 
-METRICS: tuple[Metric, ...] = (
-    Metric(
-        key="throughput_tokens_per_s",
-        name="throughput",
-        unit="tokens/s",
-        formula="output tokens ÷ (last completion − first planned arrival)",
-        plain="How much text the server produced per second. A server that keeps up delivers what is offered.",
-        better="higher",
-        has_percentiles=False,
-    ),
-    Metric(
-        key="steady_throughput_tokens_per_s",
-        name="throughput in the steady window",
-        unit="tokens/s",
-        formula="tokens in the window ÷ its length: the arrivals less a first part, cut alike for all of one rate "
-        "and repeat (MSER-5)",
-        plain="The same without the start and the draining at the end.",
-        better="higher",
-        has_percentiles=False,
-    ),
-    Metric(
-        key="throughput_requests_per_s",
-        name="requests completed",
-        unit="req/s",
-        formula="finished requests ÷ (last completion − first planned arrival)",
-        plain="How many answers were finished per second. Below the dotted line, requests arrive faster.",
-        better="higher",
-        has_percentiles=False,
-    ),
-    Metric(
-        key="ttft_s",
-        name="TTFT",
-        unit="s",
-        formula="first token − planned arrival",
-        plain="Time to first token: how long a user looks at an empty answer.",
-        better="lower",
-    ),
-    Metric(
-        key="e2e_s",
-        name="E2E latency",
-        unit="s",
-        formula="last token − planned arrival",
-        plain="How long until the answer's last token exists.",
-        better="lower",
-    ),
-    Metric(
-        key="delivered_s",
-        name="delivered",
-        unit="s",
-        formula="returned − planned arrival = E2E + held",
-        plain="How long until the caller has the answer: a static batch keeps finished answers until its longest one is done.",
-        better="lower",
-    ),
-    Metric(
-        key="queue_wait_s",
-        name="queue wait",
-        unit="s",
-        formula="scheduled − planned arrival",
-        plain="How long a request waited before the engine began it.",
-        better="lower",
-    ),
-    Metric(
-        key="tpot_s",
-        name="TPOT",
-        unit="s",
-        formula="(last token − first token) ÷ (output tokens − 1)",
-        plain="Time per output token: how fast the answer grows once it has begun.",
-        better="lower",
-    ),
-    Metric(
-        key="held_s",
-        name="held",
-        unit="s",
-        formula="returned − last token",
-        plain="How long a finished answer was kept by its batch.",
-        better="lower",
-    ),
+METRICS: tuple[Metric, ...] = _metrics(
+    "throughput_tokens_per_s",
+    "steady_throughput_tokens_per_s",
+    "throughput_requests_per_s",
+    "steady_throughput_requests_per_s",
+    "ttft_s",
+    "e2e_s",
+    "delivered_s",
+    "queue_wait_s",
+    "tpot_s",
+    "itl_s",
+    "held_s",
 )
-
-_LAG = Metric(
-    key="dispatch_lag_s",
-    name="dispatch lag",
-    unit="s",
-    formula="sent − planned arrival",
-    plain="How late the load generator was: if this is large, the client was the bottleneck, not the server.",
-    better="lower",
-)
-_BATCH_SIZE = Metric(
-    key="batch_size_mean",
-    name="mean batch size",
-    unit="",
-    formula="Σ batch sizes ÷ batches",
-    plain="Requests released together; for continuous batching, requests resident in an engine step.",
-    better="higher",
-    has_percentiles=False,
-)
-EXPLAINED: tuple[Metric, ...] = (*METRICS, _LAG, _BATCH_SIZE)
+"""Those that figures draw."""
+EXPLAINED: tuple[Metric, ...] = _metrics(*DEFINITIONS)
 PERCENTILES: tuple[str, ...] = ("p50", "p90", "p95", "p99")
 
 VERDICTS: dict[str, str] = {
@@ -158,19 +70,65 @@ MEMORY: dict[str, str] = {
 
 def metric_of(name: str) -> tuple[Metric, str]:
     """Give the metric and its statistic ("" if it has none) for a name such as `ttft_s_p50`."""
+    _, at, slo = name.partition("@")
+    if at:
+        return next(one for one in goodputs([parse(slo)]) if one.key == name), ""
     for metric in EXPLAINED:
         if name == metric.key:
             return metric, ""
-        if name.startswith(f"{metric.key}_"):
+        if metric.has_percentiles and name.startswith(f"{metric.key}_"):
             return metric, name.removeprefix(f"{metric.key}_")
-    unit: Literal["s", ""] = "s" if "_s_" in name or name.endswith("_s") else ""
-    unknown = Metric(
-        key=name, name=name, unit=unit, formula="", plain="", better="lower", has_percentiles=False
-    )
-    return unknown, ""
+    unit = "s" if "_s_" in name or name.endswith("_s") else ""
+    return Metric(key=name, name=name, unit=unit, formula="", plain=""), ""  # type: ignore[arg-type]
 
 
 def label(name: str) -> str:
     """Give a metric's name with its statistic: p50 TTFT."""
     metric, statistic = metric_of(name)
     return f"{statistic} {metric.name}".strip()
+
+
+def goodputs(slos: Sequence[Slo]) -> tuple[Metric, ...]:
+    """Give the metrics of goodput within each of these."""
+    return tuple(
+        Metric(**asdict(DEFINITIONS[measure]) | {"key": slo.of(measure), "name": _within(measure, slo)})
+        for measure in MEASURES
+        for slo in slos
+    )
+
+
+def _within(measure: str, slo: Slo) -> str:
+    name = DEFINITIONS[measure].name
+    return f"share within {slo.text}" if measure == "goodput_share" else f"{name} within {slo.text}"
+
+
+_COLUMNS = {
+    "tokens/s": "throughput_tokens_per_s",
+    "E2E": "e2e_s",
+    "highest goodput": "goodput_requests_per_s",
+    "L": "requests_in_system",
+}
+_OTHERS = {
+    "knee": "Between the highest rate that the setting kept up with and the lowest that overloaded it.",
+    "clock offset": "The replica's clock − the client's, ± half the shortest round trip.",
+    "drift": "Clock offset at the end − at the start of the trial.",
+    "step probe": "One request's step time just before the trial.",
+    "state": "Overloaded: the backlog grows; its rule stands with the verdicts.",
+    "ratio": "exp of the mean over repeats of ln(other ÷ base), both of one repeat.",
+    "low": "exp of the lower end of Student's 95 % interval of that mean.",
+    "high": "exp of the upper end of Student's 95 % interval of that mean.",
+    "pairs": "Repeats that both sides have.",
+}
+
+
+def formula_of(column: str) -> str:
+    """Give the formula of what stands in a column with this heading; "" where there is none.
+
+    A heading is a metric's name, with its percentile before it or a rate after it.
+    """
+    statistic, _, rest = column.partition(" ")
+    name = rest if statistic in (*PERCENTILES, "mean") else column
+    known = {**{one.name: one.said for one in EXPLAINED}, **_OTHERS}
+    known |= {alias: DEFINITIONS[key].said for alias, key in _COLUMNS.items()}
+    found = max((one for one in known if name == one or name.startswith(f"{one} ")), key=len, default="")
+    return known.get(found, "")

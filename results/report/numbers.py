@@ -26,6 +26,11 @@ def duration(seconds: float | None) -> str:
     return f"{number(seconds)} s"
 
 
+def share(value: float | None) -> str:
+    """Give a share in per cent."""
+    return NOTHING if value is None else f"{number(100 * value)} %"
+
+
 def ratio(value: float | None) -> str:
     """Give a ratio, 3.2×; below 1 with enough figures to tell 0.95 from 0.951."""
     return NOTHING if value is None else f"{number(value)}×"

@@ -5,6 +5,7 @@ import os
 from results.findings import Findings
 from results.report import batches, changes, curves, frame, glossary, occupancy, splits, theory
 from results.report.answer import answer
+from results.report.expected import MEANINGS, expected
 from results.report.panel import Absent, Panel
 from results.report.series import series_of
 from results.report.setup import setup
@@ -25,6 +26,9 @@ def render(findings: Findings, store: Store) -> str:
         title=f"{findings.sweep.get('name', 'sweep')} · batchyard",
         sweep=findings.sweep.get("name", "sweep"),
         answer=answer(findings),
+        expected=expected(findings),
+        expected_meanings=MEANINGS,
+        verdict_meanings=glossary.VERDICTS,
         marks=curves.MARKS,
         guided=bool(findings.guides),
         guide_note=theory.NOTE,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from results.conservation import PRECISION
 from results.findings import Findings, TrialSummary, Verdict
 from results.report import glossary, numbers
 from results.report.series import backend_name
@@ -42,6 +43,7 @@ class Trust:
     failures: tuple[FailureRow, ...]
     memory: tuple[tuple[str, str], ...]  # kind, what it means
     problems: tuple[str, ...]
+    laws: str
     drain: str
 
 
@@ -57,6 +59,7 @@ def trust(findings: Findings, store: Store) -> Trust:
         failures=(*_attempts(findings), *_requests(findings, store)),
         memory=tuple((kind, glossary.MEMORY.get(kind, "")) for kind in kinds),
         problems=tuple(store.problems),
+        laws=_laws(findings.trials),
         drain=_drain(findings.trials),
     )
 
@@ -67,6 +70,8 @@ _COLUMNS = (
     "rate",
     "repeat",
     "requests",
+    "steady window",
+    "in system",
     "clock offset",
     "drift",
     "dispatch lag p99",
@@ -97,6 +102,8 @@ def _row(summary: TrialSummary) -> TrialRow:
             numbers.rate(trial.rate),
             str(trial.repeat + 1),
             f"{trial.planned_requests:,}",
+            _window(summary),
+            numbers.number(summary.metrics.get("requests_in_system")),
             f"{numbers.duration(clock.offset_s)} ± {numbers.duration(clock.uncertainty_s)}",
             drift,
             numbers.duration(summary.metrics.get("dispatch_lag_s_p99")),
@@ -104,6 +111,33 @@ def _row(summary: TrialSummary) -> TrialRow:
             memory if trial.memory_bytes is None else f"{memory} {trial.memory_kind}",
         ),
         verdicts=summary.verdicts,
+    )
+
+
+def _window(summary: TrialSummary) -> str:
+    start_s, count = summary.metrics.get("steady_start_s"), summary.metrics.get("steady_requests")
+    if start_s is None or count is None:
+        return numbers.NOTHING
+    return f"from {numbers.duration(start_s)}: {count:,.0f}"
+
+
+def _laws(trials: Sequence[TrialSummary]) -> str:
+    """Say whether what must hold of any run holds of these, and how exactly."""
+    checked = [one.metrics for one in trials if one.metrics.get("little_error") is not None]
+    if not checked:
+        return ""
+    errors = [max(one.get(name) or 0.0 for one in checked) for name in ("little_error", "identity_error")]
+    miscounted = sum(one.get("miscounted_requests") or 0.0 for one in checked)
+    if max(errors) <= PRECISION and not miscounted:
+        return (
+            f"Checked on {numbers.count(len(checked), 'trial')}: the requests in the system over time add up to the "
+            f"time that requests spend in it (Little's law, off by at most {errors[0]:.0e}), and E2E = TTFT + "
+            f"(output tokens − 1) · TPOT (off by at most {errors[1]:.0e})."
+        )
+    return (
+        f"Stamps do not add up: Little's law is off by up to {errors[0]:.1e}, E2E = TTFT + (output tokens − 1) · TPOT "
+        f"by up to {errors[1]:.1e}, and {miscounted:,.0f} answers have other token times than tokens. Trust no "
+        "latency here before this is explained."
     )
 
 

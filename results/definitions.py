@@ -1,0 +1,223 @@
+"""Every number in one place: its name, unit, formula and meaning, for the page, the docs and the columns.
+
+All times count from the *planned* arrival, so that a late client cannot flatter a slow server. A metric of
+requests has p50, p90, p95, p99, mean and count, over the requests planned in the trial's steady window.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Definition:
+    """One metric: its key is the name in a trial's metrics, without the statistic."""
+
+    key: str
+    name: str
+    unit: Literal["s", "tokens/s", "req/s", "requests", "ratio", ""]
+    formula: str
+    plain: str
+    better: Literal["higher", "lower"] = "lower"
+    has_percentiles: bool = False  # and a mean and a count: a metric of requests
+
+    @property
+    def said(self) -> str:
+        """Formula and meaning, as sentences."""
+        return f"{self.formula}. {self.plain}"
+
+    def of(self, statistic: str) -> str:
+        """Give the key in a trial's metrics."""
+        return f"{self.key}_{statistic}" if self.has_percentiles else self.key
+
+
+_OF_REQUESTS = (
+    Definition(
+        key="ttft_s",
+        name="TTFT",
+        unit="s",
+        formula="first token − planned arrival",
+        plain="Time to first token: how long a user looks at an empty answer.",
+    ),
+    Definition(
+        key="e2e_s",
+        name="E2E latency",
+        unit="s",
+        formula="last token − planned arrival = TTFT + (output tokens − 1) · TPOT",
+        plain="How long until the answer's last token exists.",
+    ),
+    Definition(
+        key="delivered_s",
+        name="delivered",
+        unit="s",
+        formula="returned − planned arrival = E2E + held",
+        plain="How long until the caller has the answer: a static batch keeps finished answers until its longest one "
+        "is done.",
+    ),
+    Definition(
+        key="queue_wait_s",
+        name="queue wait",
+        unit="s",
+        formula="scheduled − planned arrival",
+        plain="How long a request waited before the engine began it.",
+    ),
+    Definition(
+        key="tpot_s",
+        name="TPOT",
+        unit="s",
+        formula="(last token − first token) ÷ (output tokens − 1), none below 2 tokens",
+        plain="Time per output token: how fast the answer grows once it has begun.",
+    ),
+    Definition(
+        key="itl_s",
+        name="ITL",
+        unit="s",
+        formula="a token − the one before it, pooled over requests",
+        plain="Inter-token latency: how evenly answers grow.",
+    ),
+    Definition(
+        key="held_s",
+        name="held",
+        unit="s",
+        formula="returned − last token",
+        plain="How long a finished answer was kept by its batch.",
+    ),
+    Definition(
+        key="dispatch_lag_s",
+        name="dispatch lag",
+        unit="s",
+        formula="sent − planned arrival",
+        plain="How late the load generator was: if this is large, the client was the bottleneck, not the server.",
+    ),
+    Definition(
+        key="transport_s",
+        name="transport",
+        unit="s",
+        formula="(received − sent) − (returned − arrived)",
+        plain="Time between client and replica, there and back.",
+    ),
+)
+_OF_TRIALS = (
+    Definition(
+        key="throughput_tokens_per_s",
+        name="throughput",
+        unit="tokens/s",
+        formula="output tokens ÷ (last token of all − first planned arrival)",
+        plain="How much text the server produced per second. A server that keeps up delivers what is offered.",
+        better="higher",
+    ),
+    Definition(
+        key="steady_throughput_tokens_per_s",
+        name="throughput in the steady window",
+        unit="tokens/s",
+        formula="tokens made in the window ÷ its length: the arrivals less a first part, cut alike for all of one "
+        "rate and repeat (MSER-5)",
+        plain="The same without the start and the draining at the end.",
+        better="higher",
+    ),
+    Definition(
+        key="throughput_requests_per_s",
+        name="requests completed",
+        unit="req/s",
+        formula="finished requests ÷ (last token of all − first planned arrival)",
+        plain="How many answers were finished per second. Below the dotted line, requests arrive faster.",
+        better="higher",
+    ),
+    Definition(
+        key="steady_throughput_requests_per_s",
+        name="requests completed in the steady window",
+        unit="req/s",
+        formula="requests whose last token was made in the window ÷ its length",
+        plain="The same without the start and the draining at the end.",
+        better="higher",
+    ),
+    Definition(
+        key="offered_rate",
+        name="offered rate",
+        unit="req/s",
+        formula="(N − 1) ÷ (last − first planned arrival)",
+        plain="How fast requests were to arrive.",
+        better="higher",
+    ),
+    Definition(
+        key="achieved_rate",
+        name="achieved rate",
+        unit="req/s",
+        formula="(N − 1) ÷ (last − first time sent)",
+        plain="How fast they were sent.",
+        better="higher",
+    ),
+    Definition(
+        key="goodput_share",
+        name="share within the SLO",
+        unit="ratio",
+        formula="requests that finished within every limit ÷ requests offered, in the steady window",
+        plain="What failed, was rejected or was cut off is offered and not within. An answer of one token is judged on "
+        "TTFT and E2E.",
+        better="higher",
+    ),
+    Definition(
+        key="goodput_requests_per_s",
+        name="goodput",
+        unit="req/s",
+        formula="share within the SLO × rate offered in the steady window",
+        plain="How many requests per second were served well enough.",
+        better="higher",
+    ),
+    Definition(
+        key="goodput_tokens_per_s",
+        name="goodput in tokens",
+        unit="tokens/s",
+        formula="their output tokens ÷ requests offered × rate offered in the steady window",
+        plain="How much text of answers within the SLO was made per second.",
+        better="higher",
+    ),
+    Definition(
+        key="batch_size_mean",
+        name="mean batch size",
+        unit="",
+        formula="Σ batch sizes ÷ batches",
+        plain="Requests released together; for continuous batching, requests resident in an engine step.",
+        better="higher",
+    ),
+    Definition(
+        key="padding_waste",
+        name="padding waste",
+        unit="ratio",
+        formula="1 − Σ prompt tokens ÷ Σ (batch size · longest prompt)",
+        plain="Share of prompt slots that hold nothing.",
+    ),
+    Definition(
+        key="lockstep_waste",
+        name="lockstep waste",
+        unit="ratio",
+        formula="1 − Σ output tokens ÷ Σ (batch size · longest output)",
+        plain="Share of slots times steps that are held after their row has ended.",
+    ),
+    Definition(
+        key="backlog_slope",
+        name="backlog slope",
+        unit="ratio",
+        formula="least squares of (planned − finished) at each arrival, per arrival",
+        plain="Requests left behind per arrival: how much faster they come than they are served.",
+    ),
+    Definition(
+        key="steady_start_s",
+        name="steady window",
+        unit="s",
+        formula="from the largest MSER-5 cut on TTFT of all strategies of the rate and repeat, to the last arrival",
+        plain="What percentiles are taken over: requests planned in it.",
+    ),
+    Definition(
+        key="requests_in_system",
+        name="in system",
+        unit="requests",
+        formula="L = ∫N dt ÷ T = λ · W, with λ = n ÷ T and W the mean time in the system (Little's law)",
+        plain="Mean number of requests that were waiting or served, from the first arrival until nothing was left.",
+    ),
+)
+
+DEFINITIONS: Mapping[str, Definition] = {
+    **{one.key: one for one in _OF_TRIALS},
+    **{one.key: replace(one, has_percentiles=True) for one in _OF_REQUESTS},
+}
