@@ -1,5 +1,6 @@
 """`batchyard sweep --dry-run`: the plan of a sweep in words or as JSON. Nothing is started, nothing written."""
 
+import contextlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,16 @@ from experiments.cells import Cell
 from experiments.config import SweepConfig
 from experiments.consistency import unfilled_now
 from experiments.console import emit, show, table, tell
-from experiments.plan import AROUND_S, LOAD_S, OTHER_LOAD_S, TIMING_S, Plan, Span, make_plan, to_dict
+from experiments.plan import LOAD_S, OTHER_LOAD_S, TIMING_S, EarlierRun, Plan, make_plan, to_dict
 from experiments.preflight import check
 from experiments.resolve import OUTPUT_TOKENS, REPEATS
 from experiments.sweep_record import begun, cells_of, sweep_root
+from experiments.trial_time import AROUND_S, Span
+from results.errors import StoreError
 from results.lock import driver
 from results.place import check_place
 from results.store import Store
+from results.sweep_folder import is_sweep
 
 
 def dry_run(config: SweepConfig, results: Path, *, fresh: bool, as_json: bool) -> None:
@@ -28,7 +32,8 @@ def dry_run(config: SweepConfig, results: Path, *, fresh: bool, as_json: bool) -
     store = Store(root)
     info = None if fresh else begun(config, store)
     cells_of(config, info)  # refuses a sweep that began with other cells
-    plan = make_plan(config, info, store.trials() if info is not None else [])
+    trials = store.trials() if info is not None else []
+    plan = make_plan(config, info, trials, _earlier(config, results, root, fresh=fresh))
     if plan.left:
         check(config, tell, offline=True)
         check_place(root)
@@ -45,6 +50,24 @@ def dry_run(config: SweepConfig, results: Path, *, fresh: bool, as_json: bool) -
     if held is not None and running:
         show(f"It runs already: process {held.pid} since {held.since}.")
     show("Nothing was started, and nothing was written.")
+
+
+def _earlier(config: SweepConfig, results: Path, root: str, *, fresh: bool) -> EarlierRun | None:
+    """The newest sweep of this name and model beside it that has measured something."""
+    found: list[tuple[str, Path, dict[str, Any]]] = []
+    for folder in results.iterdir() if results.is_dir() else ():
+        if not is_sweep(folder) or (str(folder) == root and not fresh):
+            continue
+        with contextlib.suppress(StoreError):
+            info = Store(folder).read_sweep() or {}
+            model = info.get("config", {}).get("model")
+            if info.get("name") == config.name and model == config.as_written.get("model"):
+                found.append((str(info.get("created_at")), folder, info))
+    for _, folder, info in sorted(found, key=lambda one: one[0], reverse=True):
+        with contextlib.suppress(StoreError):
+            if trials := Store(folder).trials():
+                return EarlierRun(name=folder.name, info=info, trials=trials)
+    return None
 
 
 def _unfilled(config: SweepConfig, plan: Plan) -> list[str]:
@@ -75,10 +98,10 @@ def _show(config: SweepConfig, plan: Plan, root: str) -> None:
             "slowest setting can do, and at least 3 times what naive can do."
         )
     if plan.probes:
-        show(f"Timed first: {_probes(plan)}; {_minutes(plan.measuring)} with the loading.")
+        show(f"Timed first: {_probes(plan)}; {_likely(plan.measuring)} with the loading.")
     loads = sum(plan.loads.values())
     show(f"Engine loads: {loads} ({_by_backend(plan)}) with {len(plan.loads)} different engine set-ups.")
-    each = ", ".join(f"repeat {repeat + 1} {_minutes(span)}" for repeat, span in plan.repeats.items())
+    each = ", ".join(f"repeat {repeat + 1} {_likely(span)}" for repeat, span in plan.repeats.items())
     show(f"Time on one lane: {_minutes(plan.whole)} ({each}); n GPUs take about an n-th.")
     for line in _rests_on(plan):
         show(f"  {line}")
@@ -146,10 +169,11 @@ def _rests_on(plan: Plan) -> list[str]:
         f"It rests on: arrivals ({_arrivals(plan)} a trial); draining of 0 s to the limit ({limits} s) a trial; {AROUND_S:g} s "
         f"around a trial; loading of a small model ({', '.join(named)}){timing}."
     )
-    lines = [around]
+    lines = [around, *_drains(plan)]
     if plan.known:
         lines.append(
-            f"{plan.known} of the cells left have a twin that is done, and are counted as long as that."
+            f"{plan.known} of the cells left have a twin that is done, here or in an earlier run, and are counted "
+            "as long as that."
         )
     if plan.grows_below is not None:
         lines.append(
@@ -158,16 +182,40 @@ def _rests_on(plan: Plan) -> list[str]:
     return lines
 
 
+def _drains(plan: Plan) -> list[str]:
+    """How it is known what overload leaves behind; nothing to say where every trial has a twin."""
+    if plan.known == len(plan.left):
+        return []
+    if plan.whole.likely_s is None:
+        text = "nothing in the results folder has timed these engines"
+        return [f"Which trials have much to drain is not known: {text}."]
+    return [f"Likely is what each rate leaves behind, by the step times of {plan.capacities_of}."]
+
+
 def _listed(values: Iterable[Any]) -> str:
     return ", ".join(dict.fromkeys(values))
 
 
 def _minutes(span: Span) -> str:
-    """A range of whole minutes, or of hours where it is long."""
-    unit, name = (3600, "h") if span.high_s >= 2 * 3600 else (60, "min")
-    low, high = (_short(seconds / unit, whole=unit == 60) for seconds in (span.low_s, span.high_s))
-    return f"about {low} {name}" if low == high else f"{low} to {high} {name}"
+    """What is likely, and between what; in minutes, or in hours where it is long."""
+    low, high = (_short(seconds, span) for seconds in (span.low_s, span.high_s))
+    if low == high:
+        return f"about {low} {_unit(span)[1]}"
+    between = f"{low} to {high} {_unit(span)[1]}"
+    return between if span.likely_s is None else f"{_likely(span)}, {low} to {high} in any case"
 
 
-def _short(value: float, *, whole: bool) -> str:
-    return str(max(1, round(value))) if whole else f"{value:.1f}"
+def _likely(span: Span) -> str:
+    """What is likely, or between what it is."""
+    if span.likely_s is None:
+        return _minutes(span)
+    return f"about {_short(span.likely_s, span)} {_unit(span)[1]}"
+
+
+def _short(seconds: float, span: Span) -> str:
+    value = seconds / _unit(span)[0]
+    return f"{value:.1f}" if _unit(span)[1] == "h" else str(max(1, round(value)))
+
+
+def _unit(span: Span) -> tuple[int, str]:
+    return (3600, "h") if span.high_s >= 2 * 3600 else (60, "min")

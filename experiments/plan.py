@@ -1,37 +1,36 @@
 """What a sweep would do, or has left to do: cells, engine loads and time. Nothing is started or written.
 
-Time of a trial: between its arrivals alone (everything is served as it comes) and its arrivals with the
-whole drain limit, plus what surrounds it. A cell whose twin (the same setting and rate) is done takes as
-long as that took. The constants are of the default sweep on 2 cores: first guesses, and said to be that.
+Trials take what `trial_time` says. The constants are of the default sweep on 2 cores: first guesses, and said
+to be that.
 """
 
 import dataclasses
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from deployments.virtual.step_model import StepModel
 from experiments.capacity import AUTO_RATES, Probe, fewest_requests, probes, resolve_rates
 from experiments.cells import Cell, blocks, cells
 from experiments.config import SweepConfig
+from experiments.explain.basis import SIMULATED, bases, measured
 from experiments.resolved import Resolved
+from experiments.trial_time import Span, TrialTimes, capacities, took, twin
 from results.records import Trial
 
-AROUND_S = 4.0  # handshake, warm-up, probe and handing over: 2.5 s with 4 warm-up requests, more with 8
 LOAD_S = {"vllm": 40.0, "simulated": 5.0}  # clearing the lane and loading a small model from a local disk
 OTHER_LOAD_S = 20.0
 TIMING_S = 5.0  # of one engine, once it is loaded
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
-    """Seconds, from the least to the most that is expected."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EarlierRun:
+    """A sweep of the same name beside this one: an earlier run, or one of a config that was changed since."""
 
-    low_s: float
-    high_s: float
-
-    def __add__(self, other: "Span") -> "Span":
-        return Span(self.low_s + other.low_s, self.high_s + other.high_s)
+    name: str  # of its folder
+    info: Mapping[str, Any]  # its sweep.json
+    trials: Sequence[Trial]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +47,9 @@ class Plan:
     repeats: Mapping[int, Span]  # by repeat (from 0): what is left of it
     grows_below: float | None  # automatic durations are longer at rates below this, which are not known yet
     known: int  # cells whose twins are done: their time is not a guess
+    capacities_of: (
+        str | None
+    )  # whose step times the likely time of the other cells rests on; None: of nobody's
 
     @property
     def whole(self) -> Span:
@@ -55,19 +57,24 @@ class Plan:
         return sum(self.repeats.values(), start=self.measuring)
 
 
-def make_plan(config: SweepConfig, info: Mapping[str, Any] | None, trials: Sequence[Trial]) -> Plan:
+def make_plan(
+    config: SweepConfig,
+    info: Mapping[str, Any] | None,
+    trials: Sequence[Trial],
+    earlier: EarlierRun | None = None,
+) -> Plan:
     """The plan of a sweep. `info`: its sweep.json if it has begun; `trials`: those that are done."""
     resolved, known_rates = _resolved(config, info)
     planned = cells(config, resolved)
     done = {trial.cell_id for trial in trials}
     left = tuple(cell for cell in planned if cell.cell_id not in done)
     to_time = probes(config) if info is None else ()
-    took = _took(trials)
+    times, capacities_of = trial_times(config, info, trials, earlier)
     warm = to_time[-1].lane_key if to_time else (info or {}).get("measured", {}).get("warm_lane")
     order = [
         [one for one in block if one.cell_id not in done] for block in blocks(planned, config.seed, warm)
     ]
-    loads, repeats = _cost(order, to_time, took, isolate=config.isolate)
+    loads, repeats = _cost(order, to_time, times, isolate=config.isolate)
     guessed = not known_rates and config.duration_s is None
     return Plan(
         begun=info is not None,
@@ -76,11 +83,39 @@ def make_plan(config: SweepConfig, info: Mapping[str, Any] | None, trials: Seque
         left=left,
         probes=to_time,
         loads=loads,
-        measuring=_sum(_load(probe.backend, probe.engine) + Span(TIMING_S, TIMING_S) for probe in to_time),
+        measuring=_sum(_load(probe.backend, probe.engine) + Span.of(TIMING_S) for probe in to_time),
         repeats=repeats,
         grows_below=fewest_requests(config) / config.minimum_duration_s if guessed else None,
-        known=sum(_twin(cell) in took for cell in left),
+        known=sum(twin(cell) in times.took_s for cell in left),
+        capacities_of=capacities_of,
     )
+
+
+def trial_times(
+    config: SweepConfig,
+    info: Mapping[str, Any] | None,
+    trials: Sequence[Trial],
+    earlier: EarlierRun | None = None,
+) -> tuple[TrialTimes, str | None]:
+    """What is known of its trials, and in words whose step times their capacities rest on.
+
+    The sweep's own, else those of an earlier run. Where there are none, automatic rates stand to the capacities
+    as those of the simulated engine would; of written rates nothing is known then.
+    """
+    models: dict[str, StepModel] = {name: basis.model for name, basis in bases(config).items()}
+    exact = {name: model for name, model in models.items() if name == SIMULATED}
+    timed, said = measured(info or {}), "this sweep"
+    if not timed and earlier is not None:
+        timed, said = measured(earlier.info), earlier.name
+    if info is not None or config.arrival_rate is not None:
+        took_s = took([*(earlier.trials if earlier else ()), *trials])
+        known = TrialTimes(took_s=took_s, capacities=capacities(config, {**exact, **timed}))
+        return known, said if timed else "the config" if exact else None
+    models |= timed
+    places = (float(place) for place in range(1, len(AUTO_RATES) + 1))
+    rates = dict(zip(places, resolve_rates(config, models).rates, strict=True))
+    known = TrialTimes(capacities=capacities(config, models), rates=rates)
+    return known, said if timed else "the simulated engine"
 
 
 def _resolved(config: SweepConfig, info: Mapping[str, Any] | None) -> tuple[Resolved, bool]:
@@ -96,7 +131,7 @@ def _resolved(config: SweepConfig, info: Mapping[str, Any] | None) -> tuple[Reso
 
 
 def _cost(
-    order: Iterable[Sequence[Cell]], to_time: Sequence[Probe], took: Mapping[Any, float], *, isolate: bool
+    order: Iterable[Sequence[Cell]], to_time: Sequence[Probe], times: TrialTimes, *, isolate: bool
 ) -> tuple[Counter[str], dict[int, Span]]:
     """Loads by lane key and the time of each repeat, on one lane that keeps what it has loaded."""
     loads = Counter(probe.lane_key for probe in to_time)
@@ -104,41 +139,21 @@ def _cost(
     loaded = to_time[-1].lane_key if to_time else None
     for block in order:
         for cell in block:
-            span = _trial(cell, took)
+            span = times.of(cell)
             if isolate or cell.lane_key != loaded:
                 loads[cell.lane_key] += 1
                 span += _load(cell.backend, cell.engine)
             loaded = cell.lane_key
-            repeats[cell.repeat] = repeats.get(cell.repeat, Span(0.0, 0.0)) + span
+            repeats[cell.repeat] = repeats.get(cell.repeat, Span.of(0.0)) + span
     return loads, repeats
 
 
-def _trial(cell: Cell, took: Mapping[Any, float]) -> Span:
-    if (known_s := took.get(_twin(cell))) is not None:
-        return Span(known_s, known_s)
-    least_s = cell.duration_s + AROUND_S
-    return Span(least_s, least_s + cell.drain_limit_s)
-
-
 def _load(backend: str, engine: Mapping[str, Any]) -> Span:
-    seconds = LOAD_S.get(backend, OTHER_LOAD_S) + engine.get("load_s", 0.0)
-    return Span(seconds, seconds)
-
-
-def _took(trials: Sequence[Trial]) -> dict[Any, float]:
-    """Mean length of the trials that are done, by setting and rate."""
-    by_twin: dict[Any, list[float]] = defaultdict(list)
-    for trial in trials:
-        by_twin[trial.backend, trial.setting, trial.rate].append(trial.total_s)
-    return {twin: sum(lengths) / len(lengths) for twin, lengths in by_twin.items()}
-
-
-def _twin(cell: Cell) -> tuple[str, str, float]:
-    return cell.backend, cell.setting, cell.rate
+    return Span.of(LOAD_S.get(backend, OTHER_LOAD_S) + engine.get("load_s", 0.0))
 
 
 def _sum(spans: Iterable[Span]) -> Span:
-    return sum(spans, start=Span(0.0, 0.0))
+    return sum(spans, start=Span.of(0.0))
 
 
 def to_dict(plan: Plan) -> dict[str, Any]:
@@ -179,4 +194,5 @@ def to_dict(plan: Plan) -> dict[str, Any]:
         "repeats": [{"repeat": repeat, **dataclasses.asdict(span)} for repeat, span in plan.repeats.items()],
         "whole": dataclasses.asdict(plan.whole),
         "durations_grow_below_rate": plan.grows_below,
+        "capacities_of": plan.capacities_of,
     }

@@ -22,6 +22,7 @@ from experiments.live_screen import LiveScreen
 from experiments.live_view import SPARKS, Snapshot, being_loaded, loads, view
 from experiments.running_results import RunningResults
 from experiments.time_left import TimeLeft, about
+from experiments.trial_time import TrialTimes
 
 LIVE_EVERY_S = 1.0
 READ_S = 0.2  # of that for reading results: what runs beside is being measured
@@ -40,11 +41,12 @@ class SweepProgress:
         results: RunningResults | None = None,
         *,
         at_once: int = 1,
+        times: TrialTimes | None = None,
         console: Console | None = None,
         live: bool | None = None,
     ) -> None:
-        """`cells` is the whole sweep, `left` what is to be run, `at_once` how many of them; `lanes` asks
-        what the lanes do.
+        """`cells` is the whole sweep, `left` what is to be run, `at_once` how many of them, `times` how long
+        they take; `lanes` asks what the lanes do.
 
         `results`: what has been found, for the live view. `live`: whether to draw one; by default where
         standard error is a terminal that can, and not in CI.
@@ -54,7 +56,7 @@ class SweepProgress:
         self._cells = {cell.cell_id: cell for cell in cells}
         self._left = {cell.cell_id for cell in left}
         self._done, self._failed = len(cells) - len(left), 0
-        self._time_left = TimeLeft(left, at_once)
+        self._time_left = TimeLeft(left, at_once, times)
         self._ask_lanes, self._results = lanes, results
         self._lanes: Sequence[LaneView] = ()
         self._loads = loads(cells)

@@ -19,6 +19,7 @@ from experiments.config import SweepConfig
 from experiments.console import Say
 from experiments.errors import ConfigError, SweepFailed
 from experiments.explain.over_sweep import with_guides
+from experiments.plan import trial_times
 from experiments.preflight import check
 from experiments.progress import SweepProgress
 from experiments.provenance import provenance
@@ -141,7 +142,9 @@ def _run_blocks(driver: Driver, planned: Sequence[Cell], info: Mapping[str, Any]
     left = _left(planned, store)
     warm = info["measured"].get("warm_lane")
     results = RunningResults(Store(store.root), planned, ended=store.done_cells())
-    with SweepProgress(planned, left, watched(driver.board), results, at_once=driver.lanes) as progress:
+    times, _ = trial_times(driver.config, info, store.trials())
+    lanes = watched(driver.board)
+    with SweepProgress(planned, left, lanes, results, at_once=driver.lanes, times=times) as progress:
         for whole in blocks(planned, driver.config.seed, first_lane=warm):
             block = [cell for cell in whole if cell in left]
             if not block:

@@ -152,7 +152,8 @@ def begun_sweep() -> Callable[..., Path]:
             row = made_sweep_module.request_row(**_settings(cell), token_s=[0.5, 1.0])
             attempt.write_requests([row])
             knobs = {"strategy": cell.strategy, "setting": cell.setting, **cell.knobs}
-            attempt.finish(made_sweep_module.make_trial([row], knobs=knobs, total_s=7.0))
+            lasts = {"duration_s": cell.duration_s, "drain_limit_s": cell.drain_limit_s}
+            attempt.finish(made_sweep_module.make_trial([row], knobs=knobs, total_s=7.0, **lasts))
         for cell in planned[done : done + failed]:
             attempt = store.begin_attempt(cell.cell_id)
             attempt.fail(

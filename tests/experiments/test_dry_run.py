@@ -43,6 +43,29 @@ def test_it_says_cells_loads_and_time(dry: Callable[..., Result], config_values:
     assert lines[-1] == "Nothing was started, and nothing was written."
 
 
+def test_it_says_what_is_likely_where_something_has_timed_its_engines(
+    dry: Callable[..., Result],
+    config_values: Callable[..., Any],
+    begun_sweep: Callable[..., Path],
+    tmp_path: Path,
+):
+    values = config_values(arrival_rate=[1, 4], repeats=1)
+    unknown = dry(values).stdout
+    assert re.search(r"Time on one lane: \d+ to \d+ min \(repeat 1 ", unknown)
+    assert "Which trials have much to drain is not known: nothing in the results folder has timed" in unknown
+    earlier = begun_sweep(parse(values | {"seed": 5}), tmp_path / "results", done=14)
+    known = dry(values).stdout
+    assert re.search(r"Time on one lane: about \d+ min \(repeat 1 about \d+ min\)", known), known
+    assert "14 of the cells left have a twin that is done, here or in an earlier run" in known
+    info = json.loads((earlier / "sweep.json").read_text())
+    step_times = {"fixed_s": 0.1, "per_sequence_s": 0.0, "prefill_s_per_token": 0.0}
+    info["measured"] = {name: {"step_times": step_times} for name in ("huggingface", "vllm")}
+    (earlier / "sweep.json").write_text(json.dumps(info))
+    longer = dry(values | {"duration_s": 30}).stdout
+    assert re.search(r"Time on one lane: about \d+ min, \d+ to \d+ in any case \(repeat 1 about \d+", longer)
+    assert f"Likely is what each rate leaves behind, by the step times of {earlier.name}." in longer
+
+
 def test_it_says_what_auto_would_measure(dry: Callable[..., Result], config_values: Callable[..., Any]):
     result = dry(config_values(arrival_rate="auto", duration_s="auto"))
     assert result.exit_code == 0, result.output
@@ -122,7 +145,9 @@ def test_a_complete_sweep(
     begun_sweep(made_config(), tmp_path / "results", done=28)
     result = dry(config_values())
     assert "This sweep is complete (28 cells); --fresh starts anew." in result.stdout
-    assert json.loads(dry(config_values(), "--json").stdout)["whole"] == {"low_s": 0.0, "high_s": 0.0}
+    assert json.loads(dry(config_values(), "--json").stdout)["whole"] == dict.fromkeys(
+        ("low_s", "likely_s", "high_s"), 0.0
+    )
 
 
 def test_a_model_folder_that_is_not_there(
