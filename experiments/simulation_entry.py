@@ -22,6 +22,8 @@ class SimulationEntry(Strict):
     """Blocks of the KV cache; if left out what the hardware's memory holds, and no limit where that is not known."""
     kv_block_tokens: Count | None = None
     """Size of a block of the KV cache, in tokens; the engine's own, or 16, if left out."""
+    kv_reserve_gib: Annotated[float, Field(ge=0)] = 1.5
+    """What a padded batch leaves of the memory beside the weights, in GiB: activations, the CUDA context, fragments."""
     admission: Literal["optimistic", "reserve"] = "optimistic"
     """Whether a request is admitted when its prompt fits, or only when its declared limit does."""
     preemption: Literal["recompute", "swap"] = "recompute"

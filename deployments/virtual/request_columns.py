@@ -76,5 +76,14 @@ class RequestColumns:
         due_s: list[float] = (self.planned_s[some] + self.ttft_target_s[some]).tolist()
         return due_s
 
+    def terms(self) -> list[tuple[int, float]] | None:
+        """Class and deadline of each request, in seconds; None if there are neither classes nor targets."""
+        if self.priority is None and self.ttft_target_s is None:
+            return None
+        everyone = len(self)
+        classes = np.zeros(everyone, np.int64) if self.priority is None else self.priority
+        targets_s = np.full(everyone, np.inf) if self.ttft_target_s is None else self.ttft_target_s
+        return list(zip(classes.tolist(), (self.planned_s + targets_s).tolist(), strict=True))
+
     def __len__(self) -> int:
         return len(self.planned_s)

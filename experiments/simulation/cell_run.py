@@ -54,6 +54,8 @@ def columns_of(made: Shape, lag_s: float = 0.0) -> RequestColumns:
         prompt_tokens=made.prompt_tokens,
         output_tokens=made.output_tokens,
         max_new_tokens=np.full(len(made), made.max_new_tokens, dtype=np.int64),
+        priority=made.priority,
+        ttft_target_s=made.ttft_target_s,
     )
 
 

@@ -7,6 +7,7 @@ from deployments.virtual.kv_cache import KVCache
 from deployments.virtual.lockstep import Lockstep
 from experiments.cells import Cell
 from experiments.explain.basis import reported
+from experiments.simulation.padding import kv_budget
 from experiments.simulation.premise import Premise
 from experiments.simulation_entry import SimulationEntry
 
@@ -18,7 +19,8 @@ def engine_of(cell: Cell, premise: Premise, entry: SimulationEntry) -> EngineSet
     """The engine that runs the cell. ValueError if it could not move."""
     args = BACKENDS[cell.backend].args_type.model_validate(dict(cell.engine))
     if not args.joinable:
-        return Lockstep(step=premise.step_model, prefill_chunk=entry.prefill_chunk)
+        budget = kv_budget(cell, premise, entry)
+        return Lockstep(step=premise.step_model, prefill_chunk=entry.prefill_chunk, budget=budget)
     slots = cell.engine.get("max_num_seqs", cell.knobs["max_batch_size"])
     return Iteration(
         step=premise.step_model,

@@ -85,6 +85,8 @@ def _first(made: Shape) -> Shape:
         arrival_s=made.arrival_s[some],
         prompt_tokens=made.prompt_tokens[some],
         output_tokens=made.output_tokens[some],
+        priority=None if made.priority is None else made.priority[some],
+        ttft_target_s=None if made.ttft_target_s is None else made.ttft_target_s[some],
     )
 
 
