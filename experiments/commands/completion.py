@@ -1,33 +1,39 @@
 """What a shell is offered when Tab is pressed: configs, and the folders of sweeps.
 
-Only names are read. Where nothing is offered, bash completes file names as ever.
+They are looked for in the folder that is being typed and in the folders in that. Names are read, and the first
+part of YAML files. Where nothing is offered, bash completes file names as ever.
 """
 
+import os
+import re
 from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
 
 from results.sweep_folder import CALIBRATION, is_sweep
 
 DEFAULT_RESULTS = "results/data"
-CONFIGS = ("experiments/configs",)
+CONFIGS = "experiments/configs"
+OWN_CONFIGS = Path(__file__).parents[1] / "configs"  # wherever one is
+FOLDERS = 100  # looked into: Tab is not waited for
+READ_BYTES = 20_000
+_STRATEGIES = re.compile(
+    rb"""^["']?strategies["']?[ \t]*:""", re.MULTILINE
+)  # what every config has, and little else
 
 
 def configs(incomplete: str) -> list[str]:
-    """YAML files here, in the folder that is being typed, and the configs that come with batchyard."""
-    folders = [_typed(incomplete)] if "/" in incomplete else [".", *CONFIGS]
-    found = [
-        _join(folder, path.name)
-        for folder in folders
-        for path in _entries(folder)
-        if path.suffix in (".yaml", ".yml") and path.is_file()
-    ]
-    return _matching([*found, *(_below(CONFIGS, incomplete))], incomplete)
+    """Configs near what is being typed; where there are none, those that come with batchyard."""
+    folders = dict.fromkeys([*_near(incomplete), *([] if "/" in incomplete else [CONFIGS])])
+    found = [_join(folder, path.name) for folder in folders for path in _entries(folder) if _is_config(path)]
+    return _matching(
+        found or [str(path) for path in _entries(str(OWN_CONFIGS)) if _is_config(path)], incomplete
+    )
 
 
 def sweeps(incomplete: str) -> list[str]:
-    """Folders of sweeps in the folder that is being typed, or in the default results folder."""
-    typed = [_typed(incomplete)] if "/" in incomplete else []
-    folders = dict.fromkeys([*typed, DEFAULT_RESULTS])
+    """Folders of sweeps near what is being typed, or in the default results folder."""
+    folders = dict.fromkeys([*_near(incomplete), DEFAULT_RESULTS])
     found = [_join(folder, path.name) for folder in folders for path in _entries(folder) if is_sweep(path)]
     by_name = [path for path in found if "/" not in incomplete and Path(path).name.startswith(incomplete)]
     return sorted({*_matching(found, incomplete), *by_name})
@@ -52,15 +58,23 @@ def gpus(incomplete: str) -> list[str]:
     return _matching(HARDWARE, incomplete.lower())
 
 
-def _below(folders: Iterable[str], incomplete: str) -> list[str]:
-    """The configs that come with batchyard, also while the way to them is being typed."""
-    return [
-        _join(folder, path.name)
-        for folder in folders
-        if folder.startswith(incomplete)
-        for path in _entries(folder)
-        if path.suffix == ".yaml"
-    ]
+def _near(incomplete: str) -> list[str]:
+    """The folder that is being typed, and those in it that what is typed may lead to."""
+    here = _typed(incomplete) if "/" in incomplete else "."
+    below = (path for path in _entries(here) if not path.name.startswith(".") and os.path.isdir(path))
+    inside = (_join(here, path.name) for path in below if not is_sweep(path))
+    return [here, *islice((folder for folder in inside if folder.startswith(incomplete)), FOLDERS)]
+
+
+def _is_config(path: Path) -> bool:
+    """Whether a file is YAML with the strategies of a sweep."""
+    if path.suffix not in (".yaml", ".yml") or not os.path.isfile(path):  # unlike `is_file` it raises nothing
+        return False
+    try:
+        with path.open("rb") as file:
+            return _STRATEGIES.search(file.read(READ_BYTES)) is not None
+    except OSError:
+        return False
 
 
 def _matching(found: Iterable[str], incomplete: str) -> list[str]:

@@ -17,9 +17,11 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder to be in, with configs and sweeps."""
-    for path in ("experiments/configs/local.yaml", "mine.yml", "notes.txt", "more/other.yaml"):
+    for path in ("experiments/configs/local.yaml", "mine.yml", "notes.txt", "more/other.yaml", "a/b/c.yaml"):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_text("")
+        (tmp_path / path).write_text("name: made\nstrategies:\n  - {strategy: naive}\n")
+    (tmp_path / "cluster.yaml").write_text("cluster_name: made\nsetup_commands: [strategies: none]\n")
+    (tmp_path / "more" / "folder.yaml").mkdir()
     for path in ("results/data/local-1/sweep.json", "results/data/begun/driver.lock", "else/far/sweep.json"):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text("")
@@ -55,8 +57,8 @@ def tab(here: Path) -> Callable[..., list[str]]:
 def test_bash_is_offered_commands_options_configs_and_sweeps(tab: Callable[..., list[str]]):
     assert tab("bash", "re") == ["resume", "report"]
     assert "--dry-run" in tab("bash", "sweep", "--d")
-    assert tab("bash", "sweep", "") == ["experiments/configs/local.yaml", "mine.yml"]
-    assert tab("bash", "status", "") == ["results/data/begun", "results/data/local-1"]
+    assert tab("bash", "sweep", "") == ["experiments/configs/local.yaml", "mine.yml", "more/other.yaml"]
+    assert tab("bash", "status", "") == ["else/far", "results/data/begun", "results/data/local-1"]
     assert tab("bash", "export", "x", "--table", "b") == ["batches"]
 
 
@@ -102,7 +104,10 @@ def test_it_can_be_installed(here: Path):
 @pytest.mark.parametrize(
     ("typed", "offered"),
     [
-        ("", ["experiments/configs/local.yaml", "mine.yml"]),
+        ("", ["experiments/configs/local.yaml", "mine.yml", "more/other.yaml"]),
+        ("m", ["mine.yml", "more/other.yaml"]),
+        ("a/", ["a/b/c.yaml"]),
+        ("c", []),
         ("exp", ["experiments/configs/local.yaml"]),
         ("experiments/configs/", ["experiments/configs/local.yaml"]),
         ("more/o", ["more/other.yaml"]),
@@ -117,7 +122,8 @@ def test_configs(here: Path, typed: str, offered: list[str]):
 @pytest.mark.parametrize(
     ("typed", "offered"),
     [
-        ("", ["results/data/begun", "results/data/local-1"]),
+        ("", ["else/far", "results/data/begun", "results/data/local-1"]),
+        ("results/", ["results/data/begun", "results/data/local-1"]),
         ("res", ["results/data/begun", "results/data/local-1"]),
         ("results/data/l", ["results/data/local-1"]),
         ("local", ["results/data/local-1"]),
@@ -135,3 +141,19 @@ def test_a_path_from_the_root(here: Path):
         f"{here}/results/data/begun",
         f"{here}/results/data/local-1",
     ]
+
+
+def test_in_a_results_folder(here: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(here / "results/data")
+    assert sweeps("") == ["begun", "local-1"]
+    assert sweeps("lo") == ["local-1"]
+
+
+def test_where_there_are_no_configs_those_that_come_with_batchyard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    own = [str(ROOT / "experiments/configs" / f"{name}.yaml") for name in ("full", "local", "smoke")]
+    assert configs("") == own
+    assert configs(f"{ROOT}/experiments/") == own
+    assert configs("x") == []
