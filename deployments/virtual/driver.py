@@ -17,7 +17,6 @@ import sys
 from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import repeat
 
 import numpy as np
 
@@ -61,6 +60,10 @@ def _no_cycles() -> Iterator[None]:
             gc.enable()
 
 
+_made = tuple.__new__  # of a named tuple, from all its values: a third of the time of its constructor
+_NO_MORE = tuple(Waiting._field_defaults.values())
+
+
 class _Driver:
     """One run; requests go by their index, and by its text where the dispatcher wants an id."""
 
@@ -84,6 +87,9 @@ class _Driver:
         self._arrivals_s: list[float] = [*requests.planned_s.tolist(), math.inf]
         self._stop_s = (self._arrivals_s[-2] if len(requests) else 0.0) + drain_limit_s
         self._names = list(map(str, range(len(requests))))
+        self._prompts: list[int] = requests.prompt_tokens.tolist()
+        self._limits: list[int] = requests.max_new_tokens.tolist()
+        self._terms = requests.terms()
         self._batch_of = [-1] * len(requests)
         self._ended = 0
         self._refused_s: list[float] = []  # when requests ended that the engine never ran
@@ -139,16 +145,16 @@ class _Driver:
 
     def _arrive(self, first: int, now_s: float) -> int:
         """Those that are due, from the `first` on; how many have arrived then."""
-        arrivals_s = self._arrivals_s
-        end = first + 1
+        arrivals_s, end = self._arrivals_s, first + 1
         if arrivals_s[end] <= now_s:
             end = bisect_right(arrivals_s, now_s, end)
         some = slice(first, end)
-        prompts = self._requests.prompt_tokens[some].tolist()
-        limits = self._requests.max_new_tokens[some].tolist()
-        classes, deadlines_s = self._requests.priorities(some), self._requests.deadlines_s(some)
-        columns = zip(self._names[some], prompts, limits, arrivals_s[some], classes, deadlines_s, repeat(0))
-        self._dispatcher.arrive_all(list(map(tuple.__new__, repeat(Waiting), columns)))
+        columns = zip(self._names[some], self._prompts[some], self._limits[some], arrivals_s[some])
+        if self._terms is None:
+            self._dispatcher.arrive_all([_made(Waiting, (*row, *_NO_MORE)) for row in columns])
+        else:
+            rows = zip(columns, self._terms[some], strict=True)
+            self._dispatcher.arrive_all([Waiting(*row, *terms) for row, terms in rows])
         return end
 
     def _decide(self, now_s: float) -> None:

@@ -97,8 +97,8 @@ class IterationEngine:
         self._misfits = self._larger_than_the_cache()
         self._call = _RUN.point(self.memory, 0, 0.0, 0.0, 0.0, True)
         self._ended = self.memory.ended["index"]
-        self._told = 0
-        self._joins = 0
+        self._told, self._joins = 0, 0
+        self._join = self.memory.joins
 
     def join(self, indices: Sequence[int], now_s: float) -> list[int]:
         """Queue what can ever fit; it is looked at when the step under way ends."""
@@ -108,8 +108,9 @@ class IterationEngine:
             indices = [index for index in indices if index not in self._misfits]
             for index in failed:
                 self._outcomes.end(index, FAILED, CANNOT_FIT, self._misfits[index], now_s)
-        before, self._joins = self._joins, self._joins + len(indices)
-        self.memory.joins[before : self._joins] = indices
+        for index in indices:
+            self._join[self._joins] = index
+            self._joins += 1
         return failed
 
     def run(self, now_s: float, last_s: float, pause_s: float, stop: bool) -> tuple[float, list[int]]:
