@@ -9,6 +9,8 @@ from typing import Any
 from experiments.capacity import resolve_rates
 from experiments.config import SweepConfig
 from experiments.explain.basis import Basis
+from experiments.explain.memory import PaddedMemory, padded_memory, pads
+from experiments.explain.memory import to_dict as memory_to_dict
 from experiments.grid import Setting
 from experiments.theory import (
     Work,
@@ -57,10 +59,13 @@ class Theory:
     setting: Setting
     work: Work
     basis: Basis
+    memory: PaddedMemory | None = None  # of a padded batch
 
     @cached_property
     def kv_tokens(self) -> int | None:
-        """What the KV cache holds; None where the memory is not known."""
+        """What the KV cache holds, or the budget of a padded batch; None where the memory is not known."""
+        if self.memory is not None:
+            return self.memory.budget.budget_bytes // self.memory.budget.bytes_per_token
         return self.basis.kv_tokens(self.setting)
 
     @cached_property
@@ -68,6 +73,8 @@ class Theory:
         """The most requests that the cache holds: of a padded batch all at their most, in slots on average."""
         if self.kv_tokens is None:
             return None
+        if self.memory is not None:
+            return self.memory.budget.rows(self.work.prompts.maximum, self.memory.max_new_tokens)
         each = self.work.most_tokens if self.setting.lockstep_bound else self.work.held_tokens
         return kv_batch(self.kv_tokens, each)
 
@@ -147,6 +154,7 @@ class Explanation:
     theories: tuple[Theory, ...]
     rates: tuple[float, ...]
     automatic: bool
+    memory: PaddedMemory | None = None
 
     @property
     def batches(self) -> tuple[int, ...]:
@@ -186,11 +194,15 @@ def explain(config: SweepConfig, bases: Mapping[str, Basis], rates: Sequence[flo
     work = Work.of(config.workload)
     models = {backend: basis.model for backend, basis in bases.items()}
     known = tuple(rates) or resolve_rates(config, models).rates
-    theories = tuple(Theory(setting, work, bases[setting.backend]) for setting in config.settings)
+    memory = padded_memory(config, bases)
+    theories = tuple(
+        Theory(setting, work, bases[setting.backend], memory if pads(setting) else None)
+        for setting in config.settings
+    )
     for theory in theories:
         _ = theory.kv_tokens  # a model that does not fit is told before anything is shown
     automatic = config.arrival_rate is None and not rates
-    return Explanation(config.name, work, bases, theories, known, automatic)
+    return Explanation(config.name, work, bases, theories, known, automatic, memory)
 
 
 def to_dict(explanation: Explanation) -> dict[str, Any]:
@@ -224,6 +236,7 @@ def to_dict(explanation: Explanation) -> dict[str, Any]:
             for backend, basis in explanation.bases.items()
         },
         "lockstep_efficiency": {str(batch): explanation.efficiency(batch) for batch in explanation.batches},
+        "memory": memory_to_dict(explanation.memory) if explanation.memory else None,
         "settings": [_setting(theory, explanation.rates) for theory in explanation.theories],
     }
 

@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 
 from experiments.explain.explanation import Explanation, Point, Theory
+from experiments.explain.memory import PaddedMemory, budget_line, trigger_lines
 from experiments.text_table import Column, lines
 from results.report import numbers
 
@@ -27,6 +28,8 @@ def text(explanation: Explanation) -> Iterator[str]:
     )
     yield from _bases(explanation)
     yield from ("", *_steps(explanation), "", *_efficiency(explanation), "", *_capacities(explanation))
+    if explanation.memory is not None:
+        yield from ("", *_memory(explanation.memory))
     how = " (rates: auto, from these step times)" if explanation.automatic else ": overloaded from 1 on"
     families = _families(explanation)
     yield from ("", f"Utilisation ρ = λ ÷ μ by arrival rate λ{how}")
@@ -124,6 +127,17 @@ def _capacities(explanation: Explanation) -> list[str]:
         ", and how many requests the KV cache holds" if rooms else ""
     )
     return [title, *_table(titles, _merged(explanation, rows), right=2)]
+
+
+def _memory(memory: PaddedMemory) -> Iterator[str]:
+    yield f"Largest padded batch by prompt length, {memory.max_new_tokens} new tokens a row"
+    rows = [
+        (f"{row.prompt_tokens:,}", numbers.size(row.row_bytes), "–" if row.most is None else f"{row.most:,}")
+        for row in memory.rows
+    ]
+    yield from _table(("prompt", "a row", "rows"), rows, right=0)
+    for line in (budget_line(memory), *trigger_lines(memory)):
+        yield from _wrapped(line)
 
 
 def _by_rate(explanation: Explanation, label: Label, theories: Sequence[Theory], cell: Cell) -> Iterator[str]:
