@@ -4,10 +4,8 @@
 have no such attribute.
 """
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from itertools import repeat
 from typing import Self
 
 import numpy as np
@@ -64,17 +62,6 @@ class RequestColumns:
             priority=np.array([request.priority for request in requests], dtype=np.int64),
             ttft_target_s=np.array([np.inf if one is None else one for one in targets], dtype=np.float64),
         )
-
-    def priorities(self, some: slice) -> Iterable[int]:
-        """The classes of these requests, in order; without end where there are none."""
-        return repeat(0) if self.priority is None else self.priority[some].tolist()
-
-    def deadlines_s(self, some: slice) -> Iterable[float]:
-        """When their first tokens are due, likewise."""
-        if self.ttft_target_s is None:
-            return repeat(math.inf)
-        due_s: list[float] = (self.planned_s[some] + self.ttft_target_s[some]).tolist()
-        return due_s
 
     def terms(self) -> list[tuple[int, float]] | None:
         """Class and deadline of each request, in seconds; None if there are neither classes nor targets."""
