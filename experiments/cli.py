@@ -7,6 +7,7 @@ import typer
 from deployments.local_ray import prepare
 from experiments.commands import (
     calibrate,
+    capacity,
     compare,
     explain,
     export,
@@ -27,6 +28,7 @@ app.command(epilog=sweep.RESUME_EXAMPLES)(sweep.resume)
 app.command(epilog=simulate.EXAMPLES)(simulate.simulate)
 app.command(epilog=explain.EXAMPLES)(explain.explain)
 app.command(epilog=calibrate.EXAMPLES)(calibrate.calibrate)
+app.command(epilog=capacity.EXAMPLES)(capacity.capacity)
 app.command(epilog=compare.EXAMPLES)(compare.compare)
 app.command(epilog=listing.EXAMPLES)(listing.ls)
 app.command(epilog=status.EXAMPLES)(status.status)

@@ -28,6 +28,24 @@ def _is_simulated(value: Any) -> bool:
     )
 
 
+def _is_capacity(value: Any) -> bool:
+    answers = value.get("answers") if isinstance(value, dict) else None
+    return (
+        isinstance(answers, list)
+        and isinstance(value.get("text"), str)
+        and all(
+            isinstance(one, dict)
+            and all(isinstance(one.get(key), str) for key in ("backend", "setting"))
+            and all(
+                key in one and (one[key] is None or _is_number(one[key]))
+                for key in ("within", "beyond", "saturation", "trials")
+            )
+            and isinstance(one.get("complete"), bool)
+            for one in answers
+        )
+    )
+
+
 TEXT = Kind("text", lambda value: isinstance(value, str))
 OBJECT = Kind("a JSON object", lambda value: isinstance(value, dict))
 COUNT = Kind("a whole number from 0", lambda value: type(value) is int and 0 <= value <= sys.maxsize)
@@ -53,6 +71,7 @@ _KNOWN: Mapping[str, Kind] = {
     "planned_cells": COUNT,
     "provenance": OBJECT,
     "simulated": SIMULATED,
+    "capacity": Kind("a JSON object with a text and answers of a search", _is_capacity),
     "input_hashes": OBJECT,
 }
 _KNOWN_OF_RESOLVED: Mapping[str, Kind] = {"rates": NUMBERS, "durations_s": NUMBERS, "dtype": TEXT_OR_NULL}

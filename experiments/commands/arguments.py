@@ -55,6 +55,12 @@ def check_results(results: Path) -> None:
         raise StoreError(f"--results may not be in a sweep's folder, got {results}, which is in {around}")
 
 
+def must_be_named(folder: Path, name: str) -> None:
+    """StoreError if a folder does not have the name by which it would be found."""
+    if folder.resolve().name != name:
+        raise StoreError(f"{folder}: must be named {name} as its config says; rename it back")
+
+
 def command(*arguments: object) -> str:
     """The command as it was typed, so that what is shown can be typed again."""
     typed = Path(sys.argv[0])

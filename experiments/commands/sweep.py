@@ -5,10 +5,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from experiments.commands.arguments import RESULTS, AsJson, Config, Folder, Results, check_results, command
+from experiments.commands.arguments import (
+    RESULTS,
+    AsJson,
+    Config,
+    Folder,
+    Results,
+    check_results,
+    command,
+    must_be_named,
+)
 from experiments.commands.outcome import conclude
 from experiments.console import one_line_errors, tell
-from results.errors import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,7 +61,7 @@ def sweep(
 
 
 def resume(folder: Folder, as_json: AsJson = False) -> None:
-    """Go on with a sweep from its results folder, without its config file."""
+    """Go on with a sweep, or a capacity search, from its results folder, without its config file."""
     with one_line_errors():
         from experiments.config import parse
         from results.read import open_sweep
@@ -62,11 +70,16 @@ def resume(folder: Folder, as_json: AsJson = False) -> None:
         info = open_sweep(folder).read_sweep() or {}
         check_sweep(info, folder, CONFIGURED)
         again = command("resume", folder)
+        if "capacity" in info:
+            from experiments.commands.capacity import resume as resume_search
+
+            resume_search(info, folder, again=again, as_json=as_json)
+            return
         if "simulated" in info:
             _resume_simulation(info, folder, again=again, as_json=as_json)
             return
         loaded = parse(info["config"], source=f"{folder}/sweep.json")
-        _must_be_named(folder, f"{loaded.name}-{loaded.config_hash}")
+        must_be_named(folder, f"{loaded.name}-{loaded.config_hash}")
         _run(loaded, folder.resolve().parent, fresh=False, again=again, as_json=as_json)
 
 
@@ -87,10 +100,5 @@ def _resume_simulation(info: "Mapping[str, Any]", folder: Path, *, again: str, a
     from experiments.simulation.simulation import Simulation
 
     simulation = Simulation.from_info(info, f"{folder}/sweep.json")
-    _must_be_named(folder, f"{simulation.name}-{simulation.identity}")
+    must_be_named(folder, f"{simulation.name}-{simulation.identity}")
     run(simulation, folder.resolve().parent, fresh=False, again=again, as_json=as_json)
-
-
-def _must_be_named(folder: Path, name: str) -> None:
-    if folder.resolve().name != name:
-        raise StoreError(f"{folder}: must be named {name} as its config says; rename it back")

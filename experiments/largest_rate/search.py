@@ -3,9 +3,10 @@
 A pure function of the trials so far, so that an interrupted search goes on where it was. Rates have three
 digits.
 
-1. From the start upwards by 1.5 while rates are within, downwards by 2 while they are not.
-2. Between the lowest rate that is not within and the highest below it that is: their geometric mean, until the
-   two are within `width` of each other.
+1. From the start upwards by 1.5 while rates are within, downwards by 2 while they are not; before the second step
+   down once up by 1.3, because a strategy that waits for full batches is slow at low rates too.
+2. Between the highest rate that is within and the lowest above it that is not: their geometric mean, until the two
+   are within `width` of each other.
 3. A trial may mislead, most of all near the edge: each of the two is tried again, with other requests. Where two
    trials of a rate disagree a third decides, and if that turns an edge the search goes on from there.
 """
@@ -15,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-UP, DOWN = 1.5, 2.0
+UP, DOWN, ONCE_UP = 1.5, 2.0, 1.3
 MOST_UP, MOST_DOWN = 16, 6  # steps from the start: beyond them there is no edge worth looking for
 
 
@@ -49,25 +50,27 @@ def next_try(trials: Iterable[Judged], *, start: float, width: float) -> Try | B
     found: dict[float, list[bool]] = defaultdict(list)
     for trial in sorted(trials, key=lambda one: one.repeat):
         found[trial.rate].append(trial.within)
-    for rate, verdicts in sorted(found.items()):
+    for split, verdicts in sorted(found.items()):
         if 2 * sum(verdicts) == len(verdicts):
-            return Try(rate, len(verdicts))
+            return Try(split, len(verdicts))
     if not found:
         return Try(three_digits(start), 0)
     edges = bracket(found)
+    if edges.within is None and len(found) > 1 and (up := three_digits(start * ONCE_UP)) not in found:
+        return Try(up, 0)
     if (rate := _between(edges, start, width)) is not None:
         return Try(rate, 0)
-    for edge in (edges.within, edges.beyond):
-        if edge is not None and len(found[edge]) < 2:
-            return Try(edge, 1)
+    for known in filter(None, (edges.within, edges.beyond)):
+        if len(found[known]) < 2:
+            return Try(known, 1)
     return edges
 
 
 def bracket(found: dict[float, list[bool]]) -> Bracket:
-    """By the majority of each rate's trials: the lowest that is not within, and the highest below it that is."""
-    beyond = min((rate for rate, verdicts in found.items() if not _within(verdicts)), default=None)
-    below = [rate for rate, verdicts in found.items() if _within(verdicts) and rate < (beyond or math.inf)]
-    return Bracket(max(below, default=None), beyond)
+    """By the majority of each rate's trials: the highest that is within, and the lowest above it that is not."""
+    within = max((rate for rate, verdicts in found.items() if _within(verdicts)), default=None)
+    above = [rate for rate, verdicts in found.items() if not _within(verdicts) and rate > (within or 0.0)]
+    return Bracket(within, min(above, default=None))
 
 
 def three_digits(rate: float) -> float:

@@ -6,6 +6,7 @@ from results.findings import Findings
 from results.report import batches, changes, curves, frame, glossary, occupancy, splits, theory
 from results.report.answer import answer
 from results.report.expected import MEANINGS, expected
+from results.report.largest_rate import largest_rates
 from results.report.panel import Absent, Panel
 from results.report.series import series_of
 from results.report.setup import setup
@@ -26,6 +27,7 @@ def render(findings: Findings, store: Store) -> str:
         title=f"{findings.sweep.get('name', 'sweep')} · batchyard",
         sweep=findings.sweep.get("name", "sweep"),
         answer=answer(findings),
+        largest=largest_rates(findings),
         expected=expected(findings),
         expected_meanings=MEANINGS,
         verdict_meanings=glossary.VERDICTS,

@@ -71,6 +71,13 @@ def test_where_no_rate_or_every_rate_is_within_it_ends(within: bool, edges: tupl
     assert len(trials) < 20
 
 
+def test_what_is_too_slow_at_low_rates_as_well_is_found():
+    found, _ = search(lambda rate, _: 1.1 < rate <= 1.4)
+    assert found.within is not None
+    assert found.beyond is not None
+    assert found.within <= 1.4 < found.beyond <= 1.1 * found.within
+
+
 def test_it_looks_a_handful_of_times():
     _, trials = search(lambda rate, _: rate <= 0.83)
     assert len(trials) <= 2 + math.ceil(math.log2(math.log(2) / math.log(1.1))) + 2

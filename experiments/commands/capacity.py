@@ -1,0 +1,219 @@
+"""`batchyard capacity`: the largest arrival rate that each setting serves within a service level."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from experiments.commands.arguments import (
+    RESULTS,
+    AsJson,
+    Config,
+    Results,
+    check_results,
+    command,
+    must_be_named,
+)
+from experiments.commands.step_times import CalibrationFile, Hardware, step_times
+from experiments.console import emit, one_line_errors, show, show_prose, tell
+from experiments.errors import ConfigError
+from results.errors import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from experiments.config import SweepConfig
+    from experiments.largest_rate.question import Question
+    from experiments.largest_rate.run import Outcome
+    from experiments.simulation.premise import Premise
+    from results.service_level import Target
+
+EXAMPLES = (
+    "Examples:  batchyard capacity experiments/configs/local.yaml --slo ttft_p99=2s,e2e_p95=20s  ·  "
+    "batchyard capacity my.yaml --slo ttft_p99=500ms --strategy continuous --width 5%  ·  "
+    "batchyard capacity my.yaml --slo e2e_p95=5s --simulate --hardware h100 --json"
+)
+LEAST_WIDTH, MOST_WIDTH = 0.01, 1.0
+
+
+def capacity(
+    config: Config,
+    slo: Annotated[
+        str,
+        typer.Option(
+            help="Percentiles and their limits, by commas: ttft, tpot, itl, e2e, queue_wait or delivered, "
+            "as in ttft_p99=500ms,e2e_p95=5s.",
+            metavar="<limits>",
+        ),
+    ],
+    width: Annotated[
+        str, typer.Option(help="How far apart the two ends of a bracket may be.", metavar="<per cent>")
+    ] = "10%",
+    strategy: Annotated[
+        list[str] | None, typer.Option(help="Only this strategy; may be given several times.")
+    ] = None,
+    simulate: Annotated[
+        bool, typer.Option("--simulate", help="Search in virtual time, without Ray, a model or a GPU.")
+    ] = False,
+    hardware: Hardware = None,
+    calibration: CalibrationFile = None,
+    fresh: Annotated[bool, typer.Option(help="Start anew; an earlier run is kept beside it.")] = False,
+    results: Results = RESULTS,
+    as_json: AsJson = False,
+) -> None:
+    """Find the largest arrival rate that each setting of a config serves within a service level.
+
+    Bisection on real trials: each setting is first given all requests at once, then rates between which it stops
+    keeping the level; an overloaded trial never keeps it. The rates of the config are not used. With --calibration
+    a search in virtual time says where to begin. Another level, or a narrower width, goes on from the trials that
+    are there. Ctrl-C loses nothing: the same command goes on.
+    """  # fmt: skip
+    with one_line_errors():
+        check_results(results)
+        from experiments.config import load
+        from experiments.largest_rate.question import Question
+
+        loaded = load(config)
+        options = _options(slo, width, strategy or [], hardware, calibration, simulate=simulate)
+        known = _premises(loaded, hardware, calibration, results, simulate=simulate)
+        question = Question(
+            config=loaded,
+            targets=_targets(slo),
+            width=_width(width),
+            strategies=_strategies(loaded, strategy or []),
+            premises=known if simulate else None,
+            options=tuple(options),
+        )
+        elsewhere = () if results == RESULTS else ("--results", results)
+        again = command("capacity", config, *options, *elsewhere)
+        conclude(question, run(question, results, again, known, fresh=fresh), again, as_json=as_json)
+
+
+def run(
+    question: "Question", results: Path, again: str, known: "dict[str, Premise] | None", *, fresh: bool
+) -> "Outcome":
+    """Search, or go on with it. `known`: step times by backend, where there are any."""
+    from experiments.largest_rate.run import run_measured, run_simulated
+    from results.earlier_run import move_aside
+    from results.lock import refuse_if_driven
+
+    root = question.root(results)
+    if fresh:
+        refuse_if_driven(root)
+        move_aside(root)
+    try:
+        if question.premises is None:
+            return run_measured(question, root, tell, known)
+        for name, premise in question.premises.items():
+            tell(f"simulated {name}: {premise.text}")
+        return run_simulated(question, root, tell)
+    except KeyboardInterrupt:
+        tell(f"interrupted; nothing that was done is lost: `{again}` goes on")
+        raise typer.Exit(130) from None
+
+
+def resume(info: "Mapping[str, Any]", folder: Path, *, again: str, as_json: bool) -> None:
+    """Go on with what sweep.json says was asked last."""
+    from experiments.config import parse
+    from experiments.largest_rate.question import Question
+    from experiments.simulation.premise import Premise
+
+    source = f"{folder}/sweep.json"
+    try:
+        asked, virtual = info["capacity"], info.get("simulated")
+        question = Question(
+            config=parse(info["config"], source=source),
+            targets=_targets(asked["slo"]),
+            width=float(asked["width"]),
+            strategies=tuple(map(str, asked["strategies"])),
+            premises={name: Premise.from_record(one) for name, one in virtual["backends"].items()}
+            if virtual
+            else None,
+            options=tuple(map(str, asked["options"])),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise StoreError(
+            f"{source}: capacity must hold slo, width, strategies and options: {error}"
+        ) from error
+    must_be_named(folder, Path(question.root(folder.resolve().parent)).name)
+    outcome = run(question, folder.resolve().parent, again, None, fresh=False)
+    conclude(question, outcome, again, as_json=as_json)
+
+
+def conclude(question: "Question", outcome: "Outcome", again: str, *, as_json: bool) -> None:
+    """Say what was found. Exits with 1 if a search did not come to its end."""
+    from experiments.largest_rate.text import lines, to_dict
+
+    if as_json:
+        emit(to_dict(question, outcome))
+    else:
+        show_prose(
+            f"{question.name}: largest rate with {', '.join(target.text for target in question.targets)}"
+        )
+        for line in lines(outcome.answers):
+            show(line)
+        show(f"page: {outcome.page}")
+    if not outcome.complete:
+        (tell if as_json else show)(f"A trial failed; `{again}` goes on.")
+        raise typer.Exit(1)
+
+
+def _targets(slo: str) -> "tuple[Target, ...]":
+    from results.service_level import parse
+
+    try:
+        return parse(slo)
+    except ValueError as error:
+        raise ConfigError(f"--slo {error}") from None
+
+
+def _width(text: str) -> float:
+    try:
+        width = float(text[:-1]) / 100 if text.endswith("%") else float(text)
+    except ValueError:
+        width = 0.0
+    if not LEAST_WIDTH <= width <= MOST_WIDTH:
+        raise ConfigError(f"--width must be 1% to 100%, got {text}")
+    return width
+
+
+def _strategies(config: "SweepConfig", wanted: list[str]) -> tuple[str, ...]:
+    there = dict.fromkeys(setting.strategy for setting in config.settings)
+    for name in wanted:
+        if name not in there:
+            raise ConfigError(f"--strategy must be one of the config's ({', '.join(there)}), got {name}")
+    return tuple(wanted)
+
+
+def _premises(
+    config: "SweepConfig", hardware: str | None, calibration: Path | None, results: Path, *, simulate: bool
+) -> "dict[str, Premise] | None":
+    from experiments.simulation.premise import Premise
+
+    if not simulate and hardware is not None:
+        raise ConfigError(
+            "--hardware needs --simulate: a measured search takes no step times from a data sheet"
+        )
+    if not simulate and calibration is None:
+        return None
+    bases = step_times(config, "capacity", hardware, calibration, results).bases
+    of_backend = {setting.backend: setting for setting in config.settings}
+    return {name: Premise.of(bases[name], setting) for name, setting in of_backend.items()}
+
+
+def _options(
+    slo: str,
+    width: str,
+    strategies: list[str],
+    hardware: str | None,
+    calibration: Path | None,
+    *,
+    simulate: bool,
+) -> list[str]:
+    given = {"--hardware": hardware, "--calibration": calibration}
+    return [
+        *("--slo", slo, "--width", width),
+        *(text for name in strategies for text in ("--strategy", name)),
+        *(["--simulate"] if simulate else []),
+        *(text for name, value in given.items() if value is not None for text in (name, str(value))),
+    ]

@@ -1,0 +1,226 @@
+"""The driver of a capacity search: trial after trial, on the lanes of a sweep or in virtual time.
+
+The folder is a sweep's whose cells become known as the search goes. What is to be tried next follows from the
+trials that are there, so the same command goes on where it was stopped, also with another service level.
+"""
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, TypeAlias
+
+from deployments.gpu_claim import claim
+from deployments.lanes import start_board
+from deployments.local_ray import local_ray
+from experiments.cells import Cell
+from experiments.console import Say
+from experiments.inputs import check_inputs, input_hashes
+from experiments.largest_rate.answers import AT_ONCE, Answer, Answers
+from experiments.largest_rate.question import Question
+from experiments.preflight import check
+from experiments.progress import SweepProgress
+from experiments.provenance import provenance
+from experiments.resolved import Resolved
+from experiments.simulation.cell_run import run_cell
+from experiments.simulation.premise import Premise
+from experiments.sweep import Driver, drawn, fit, once_started, watched
+from results.errors import StoreError
+from results.lock import SweepLock, refuse_if_driven
+from results.store import Store
+from results.sweep_document import RESOLVED, check_sweep
+from workloads.shape import shape
+
+Run: TypeAlias = Callable[[Sequence[Cell], Store], None]  # what failed has no attempt that is done
+
+NO_RATES = Resolved(rates=(), durations_s=())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How the search stands when the driver stops."""
+
+    root: str
+    page: str
+    answers: tuple[Answer, ...]
+    problems: tuple[str, ...]
+
+    @property
+    def complete(self) -> bool:
+        """Whether every setting has its bracket."""
+        return all(answer.wanted is None for answer in self.answers)
+
+
+def run_simulated(question: Question, root: str, say: Say) -> Outcome:
+    """Search in virtual time. StoreError or WorkloadError."""
+    store = Store(root)
+    with SweepLock(root):
+        info = _begun(question, store)
+        if info is None:
+            info = _info(question, NO_RATES)
+        return _searched(question, store, info, _virtual(question, info), say)
+
+
+def run_measured(
+    question: Question, root: str, say: Say, calibrated: Mapping[str, Premise] | None = None
+) -> Outcome:
+    """Search on real engines. Errors as of `experiments.sweep.run_sweep`.
+
+    `calibrated`: by backend, for a search in virtual time first, which says where this one begins.
+    """
+    store = Store(root)
+    refuse_if_driven(root)
+    info = _begun(question, store)
+    if info is not None:
+        known = Answers(question, store, Resolved.from_dict(info["resolved"])).now()
+        if all(answer.wanted is None for answer in known):
+            with SweepLock(root):
+                return _outcome(question, store, info, known)
+    config = question.config
+    check(config, say)
+    on_model = any(setting.model is not None for setting in question.settings.values())
+    gpus = claim(say, config.gpus) if on_model else ()
+    guesses = _guesses(question, calibrated, say) if calibrated is not None else {}
+    with SweepLock(root) as note:
+        if note:
+            say(note)
+        with once_started():
+            say("starting Ray on this machine")
+            with local_ray(gpus) as ray:
+                board = start_board(lanes := max(1, ray.gpus))
+                if info is None:
+                    info = _info(question, _resolved(question, ray.gpus, say))
+                driver = Driver(config, store, lanes, board, ray.folder)
+
+                def run(cells: Sequence[Cell], into: Store) -> None:
+                    with SweepProgress(cells, cells, watched(board), at_once=lanes) as progress:
+                        fit(replace(driver, store=into), cells, progress)
+
+                return _searched(question, store, info, run, say, guesses=guesses, lanes=lanes)
+
+
+def _searched(
+    question: Question,
+    store: Store,
+    info: dict[str, Any],
+    run: Run,
+    say: Say,
+    *,
+    guesses: Mapping[int, float] | None = None,
+    lanes: int = 1,
+) -> Outcome:
+    """Run what is wanted next, of so many loaded engines at a time, until nothing is or its tries ran out."""
+    answers = Answers(question, store, Resolved.from_dict(info["resolved"]), guesses)
+    at_once = Store(f"{store.root}/{AT_ONCE}")
+    given_up: set[int] = set()
+    found = answers.now()
+    _record(question, store, info, found)
+    while wanted := {one.index: one.wanted for one in found if one.wanted and one.index not in given_up}:
+        keys = list(dict.fromkeys(cell.lane_key for cell in wanted.values()))[:lanes]
+        now = {index: cell for index, cell in wanted.items() if cell.lane_key in keys}
+        first = {one.index: now[one.index] for one in found if one.saturates and one.index in now}
+        now, into = (first, at_once) if first else (now, store)
+        run(list(now.values()), into)
+        done = into.done_cells({cell.cell_id for cell in now.values()})
+        given_up |= {index for index, cell in now.items() if cell.cell_id not in done}
+        found = answers.now()
+        _record(question, store, info, found)
+        for one in found:
+            if one.index in now:
+                say(_line(one, now[one.index]))
+    return _outcome(question, store, info, found)
+
+
+def _line(answer: Answer, cell: Cell) -> str:
+    """What the last trial of a setting said."""
+    name = f"{answer.backend}  {answer.setting}"
+    for one in answer.tried:
+        if (one.rate, one.repeat) == (cell.rate, cell.repeat):
+            return f"{name}  {one.rate:g} req/s {'within' if one.within else 'NOT within'}: {one.why}"
+    if answer.saturation is not None and not answer.tried:
+        return f"{name}  all at once: {answer.saturation:.3g} req/s"
+    return f"{name}  {cell.rate:g} req/s failed; the same command tries it again"
+
+
+def _virtual(question: Question, info: Mapping[str, Any]) -> Run:
+    assert question.premises is not None, "virtual time needs step times"
+    premises = question.premises
+
+    def run(cells: Sequence[Cell], into: Store) -> None:
+        for cell in cells:
+            made = shape(
+                cell.workload, rate=cell.rate, duration_s=cell.duration_s, seed=cell.seed, repeat=cell.repeat
+            )
+            entry = question.config.simulation
+            run_cell(cell, made, premises[cell.backend], entry, into, info["provenance"])
+
+    return run
+
+
+def _guesses(question: Question, premises: Mapping[str, Premise], say: Say) -> dict[int, float]:
+    """Where a search in virtual time ends, by place of the setting."""
+    virtual = replace(question, premises=premises)
+    with tempfile.TemporaryDirectory() as folder:
+        found = run_simulated(virtual, f"{folder}/guess", lambda _: None).answers
+    guesses = {one.index: rate for one in found if (rate := one.bracket.within or one.bracket.beyond)}
+    for one in found:
+        if one.index in guesses:
+            say(f"{one.backend}  {one.setting}  begins at {guesses[one.index]:g} req/s, as simulated")
+    return guesses
+
+
+def _begun(question: Question, store: Store) -> dict[str, Any] | None:
+    """The sweep.json of this search, if it has begun. StoreError if it is of another."""
+    info = store.read_sweep()
+    if info is None:
+        return None
+    check_sweep(info, store.root, RESOLVED)
+    if "capacity" not in info or info["config_hash"] != question.identity:
+        raise StoreError(
+            f"{store.root}/sweep.json is not of this search: move it away, or --fresh starts anew"
+        )
+    check_inputs(question.config, info)
+    return info
+
+
+def _info(question: Question, resolved: Resolved) -> dict[str, Any]:
+    simulated: dict[str, Any] = {}
+    if question.premises is not None:
+        backends = {name: premise.to_record() for name, premise in question.premises.items()}
+        simulated = {"simulated": {"repeats": 1, "options": list(question.options), "backends": backends}}
+    return {
+        "name": question.name,
+        "config_hash": question.identity,
+        "config": dict(question.config.as_written),
+        **simulated,
+        "resolved": resolved.to_dict(),
+        "measured": {},
+        "cells_hash": "",
+        "workload_hashes": {},
+        "input_hashes": input_hashes(question.config),
+        "provenance": provenance(),
+        "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _resolved(question: Question, gpus: int, say: Say) -> Resolved:
+    """What `dtype: auto` is; rates are the search's own."""
+    from experiments.resolve import run
+
+    found, _ = run(question.config.model_copy(update={"arrival_rate": (1.0,)}), gpus, say)
+    return replace(NO_RATES, dtype=found.dtype)
+
+
+def _record(question: Question, store: Store, info: dict[str, Any], answers: Sequence[Answer]) -> None:
+    """Into sweep.json: what was asked, and how it stands; how many cells there are is known at the end."""
+    info["capacity"] = {**question.to_record(), "answers": [answer.to_dict() for answer in answers]}
+    info.pop("planned_cells", None)
+    if all(answer.wanted is None for answer in answers):
+        info["planned_cells"] = len(store.done_cells())
+    store.write_sweep(info)
+
+
+def _outcome(question: Question, store: Store, info: dict[str, Any], answers: tuple[Answer, ...]) -> Outcome:
+    _record(question, store, info, answers)
+    page, _ = drawn(store)
+    return Outcome(root=store.root, page=page, answers=answers, problems=tuple(store.problems))

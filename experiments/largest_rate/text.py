@@ -1,0 +1,45 @@
+"""The answer of a capacity search for a person and for a script."""
+
+from typing import Any
+
+from experiments.console import table
+from experiments.largest_rate.answers import Answer
+from experiments.largest_rate.question import Question
+from experiments.largest_rate.run import Outcome
+
+_TITLES = ("backend", "strategy", "within req/s", "beyond req/s", "all at once", "share", "trials")
+
+
+def lines(answers: tuple[Answer, ...]) -> list[str]:
+    """A row for each setting; the rates are the bracket, the share is of the saturated engine's rate."""
+    return table(_TITLES, [_row(answer) for answer in answers], right=2)
+
+
+def _row(answer: Answer) -> tuple[str, ...]:
+    low, high = answer.bracket.within, answer.bracket.beyond
+    share = None if low is None or not answer.saturation else low / answer.saturation
+    open_end = "–" if answer.wanted is None else "not yet"
+    return (
+        answer.backend,
+        answer.setting,
+        open_end if low is None else f"{low:g}",
+        open_end if high is None else f"{high:g}",
+        "–" if answer.saturation is None else f"{answer.saturation:.3g}",
+        "–" if share is None else f"{100 * share:.0f} %",
+        str(len(answer.tried)),
+    )
+
+
+def to_dict(question: Question, outcome: Outcome) -> dict[str, Any]:
+    """Plain JSON values."""
+    return {
+        "name": question.name,
+        "folder": outcome.root,
+        "page": outcome.page,
+        "simulated": question.premises is not None,
+        "slo": ",".join(target.key for target in question.targets),
+        "width": question.width,
+        "complete": outcome.complete,
+        "answers": [answer.to_dict() for answer in outcome.answers],
+        "problems": list(outcome.problems),
+    }
