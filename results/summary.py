@@ -22,16 +22,18 @@ from results.trial_summary import summarise
 from results.windows import common_start, steady_start
 
 Spread: TypeAlias = Callable[..., Iterable[Any]]  # as `map` is
+Starts: TypeAlias = Mapping[tuple[float, int], float]  # (rate, repeat) → s
 
 _NOT_SUMMARISED = frozenset({field.name for field in SETTINGS} - {"cell_id"} | {"error", "output_hash"})
 
 
-def find(store: Store, spread: Spread = map) -> Findings:
+def find(store: Store, spread: Spread = map, *, not_before: Starts | None = None) -> Findings:
     """Summarise everything that counts in the store; what was set aside is in `store.problems`.
 
+    `not_before`: where steady windows begin at the earliest, such as those of another sweep.
     `spread`: what maps a function over parts of the store, such as the `map` of a pool of processes. Depends on the rows alone, not on how they were split into files or in which order they are read.
     """
-    summaries = [_labelled(one) for one in with_drift(_summaries(store, spread))]
+    summaries = [_labelled(one) for one in with_drift(_summaries(store, spread, not_before or {}))]
     cells = _cells(summaries)
     found_changes, found_splits = changes(cells), splits(cells)
     sweep = store.read_sweep() or {}
@@ -69,22 +71,22 @@ def what_counts(
             return trials, requests, batches
 
 
-def _summaries(store: Store, spread: Spread) -> list[TrialSummary]:
+def _summaries(store: Store, spread: Spread, not_before: Starts) -> list[TrialSummary]:
     """Every trial, by cell id. Read by rate and repeat, which share a window, so that memory stays small."""
     groups: dict[tuple[float, int], list[str]] = defaultdict(list)
     for trial in store.trials():
         groups[trial.rate, trial.repeat].append(trial.cell_id)
     found: list[TrialSummary] = []
-    for summaries, problems in spread(partial(_part, store.root), groups.values()):
+    for summaries, problems in spread(partial(_part, store.root, not_before), groups.values()):
         found += summaries
         store.problems += [problem for problem in problems if problem not in store.problems]
     return sorted(found, key=lambda summary: summary.trial.cell_id)
 
 
-def _part(root: str, cell_ids: list[str]) -> tuple[list[TrialSummary], list[str]]:
+def _part(root: str, not_before: Starts, cell_ids: list[str]) -> tuple[list[TrialSummary], list[str]]:
     store = Store(root)
     found = what_counts(store, cell_ids, without=_NOT_SUMMARISED)
-    return summarise_all(*found, slos_of(store.read_sweep() or {})), store.problems
+    return summarise_all(*found, slos_of(store.read_sweep() or {}), not_before), store.problems
 
 
 def _labelled(summary: TrialSummary) -> TrialSummary:
@@ -122,9 +124,13 @@ def _by_cell(table: pa.Table) -> dict[str, pa.Table]:
 
 
 def summarise_all(
-    trials: list[Trial], requests: pa.Table, batches: pa.Table, slos: Sequence[Slo] = ()
+    trials: list[Trial],
+    requests: pa.Table,
+    batches: pa.Table,
+    slos: Sequence[Slo] = (),
+    not_before: Starts | None = None,
 ) -> list[TrialSummary]:
-    """Every trial in numbers, in the order given; the tables are sorted by cell id.
+    """Every trial in numbers, in the order given; the tables are sorted by cell id. `not_before` as in `find`.
 
     What takes the whole sweep to judge (`results.drift`) is left to the caller.
     """
@@ -135,6 +141,8 @@ def summarise_all(
         for trial in trials
     }
     starts: dict[tuple[float, int], list[float]] = defaultdict(list)
+    for key, start_s in (not_before or {}).items():
+        starts[key].append(start_s)
     for trial in trials:
         starts[trial.rate, trial.repeat].append(steady_start(measured[trial.cell_id]))
     return [

@@ -8,6 +8,8 @@ Repeats are paired where both sides were sent the same requests: same seed and r
 requests (and the same hash of them, where both sides are of one kind). The change is that of
 `results.statistics.paired_ratio`; without a pair it is the ratio of the means and has no interval.
 
+Steady windows begin at the same moment on both sides, the later one, so that percentiles are of the same requests.
+
 Of two sweeps of which one is simulated, that one is the prediction, whichever is named first, and the change is
 its error. Latency of a cell that was overloaded or cut off on either side describes when it was stopped: such
 changes are shown, and left out of what is summed up and of what is worse.
@@ -25,6 +27,8 @@ from results.errors import StoreError
 from results.findings import CellSummary, Findings, TrialSummary
 from results.records import SIMULATED, VIRTUAL
 from results.statistics import FEWEST_PAIRS, paired_ratio
+from results.store import Store
+from results.summary import find
 
 METRICS = ("throughput_tokens_per_s", "ttft_s_p50", "ttft_s_p99", "e2e_s_p50", "e2e_s_p99")
 GOODPUT = "goodput_requests_per_s"  # with @<slo> after it, where a sweep has one
@@ -164,6 +168,25 @@ class Comparison:
             and worse[0] > than
             and worse[1] is None
         ]
+
+
+def find_both(a: Store, b: Store) -> tuple[Findings, Findings]:
+    """What both found, with steady windows that begin at the same moment for each rate and repeat of both."""
+    found = find(a), find(b)
+    starts = [_starts(one) for one in found]
+    common = {key: max(start_s, starts[1][key]) for key, start_s in starts[0].items() if key in starts[1]}
+    if all(one.get(key) == start_s for one in starts for key, start_s in common.items()):
+        return found
+    return find(a, not_before=common), find(b, not_before=common)
+
+
+def _starts(findings: Findings) -> dict[tuple[float, int], float]:
+    """Where the steady window of a rate and repeat begins."""
+    return {
+        (one.trial.rate, one.trial.repeat): start_s
+        for one in findings.trials
+        if (start_s := one.metrics.get("steady_start_s")) is not None
+    }
 
 
 def compare(a: Findings, b: Findings, names: tuple[str, str]) -> Comparison:

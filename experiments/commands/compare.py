@@ -13,7 +13,7 @@ from experiments.commands.completion import sweeps
 from experiments.console import emit, one_line_errors, show, show_prose, table, tell
 
 if TYPE_CHECKING:
-    from results.findings import Findings
+    from results.store import Store
     from results.sweep_comparison import Comparison
 
 EXAMPLES = (
@@ -70,10 +70,14 @@ def compare(
         from results.output_file import check_output
         from results.report.frame import is_page
         from results.sweep_comparison import compare as compared
+        from results.sweep_comparison import find_both
 
         if output is not None:
             check_output(output, force=force, ours=is_page)
-        found = compared(_findings(a), _findings(b), (_name(a), _name(b)))
+        stores = _store(a), _store(b)
+        found = compared(*find_both(*stores), (_name(a), _name(b)))
+        for problem in dict.fromkeys(problem for store in stores for problem in store.problems):
+            tell(f"warning: {problem}")
         if fail_if_worse is not None and found.prediction:
             raise ConfigError(
                 "--fail-if-worse compares two measured sweeps, or two simulated ones: a prediction that is off "
@@ -99,17 +103,13 @@ def compare(
         raise typer.Exit(1)
 
 
-def _findings(folder: Path) -> "Findings":
+def _store(folder: Path) -> "Store":
     from results.read import open_sweep
-    from results.summary import find
     from results.sweep_document import SHOWN, check_sweep
 
     store = open_sweep(folder)
     check_sweep(store.read_sweep() or {}, folder, SHOWN)
-    findings = find(store)
-    for problem in store.problems:
-        tell(f"warning: {problem}")
-    return findings
+    return store
 
 
 def _name(folder: Path) -> str:
@@ -149,7 +149,7 @@ def _text(found: "Comparison") -> Iterator[str]:
         yield from table(titles, rows, right=2)
     if found.prediction:
         yield ""
-        yield "Errors without sign, over the cells that kept up (latency) or all (throughput)"
+        yield "Errors by strategy: the median without sign, and the worst; of latency over the cells that kept up"
         rows = [
             (
                 one.backend,
@@ -157,7 +157,7 @@ def _text(found: "Comparison") -> Iterator[str]:
                 NAMES.get(one.metric, one.metric),
                 str(one.cells),
                 f"{100 * one.median:.1f} %",
-                f"{100 * one.worst:+.1f} %",
+                f"{100 * one.worst:+.1f} %".replace("-", "−"),
                 one.worst_cell,
             )
             for one in found.errors()

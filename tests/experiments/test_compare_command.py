@@ -9,6 +9,11 @@ from typing import Any
 
 import pytest
 
+from results.findings import Findings
+from results.store import Store
+from results.summary import find
+from results.sweep_comparison import find_both
+
 Batchyard = Callable[..., Any]
 Sweeps = Callable[..., Path]
 
@@ -62,6 +67,20 @@ def test_what_is_worse_is_named_and_exits_with_1(sweep: Sweeps, batchyard: Batch
     assert better.exit_code == 0
     assert batchyard("compare", before, after, "--fail-if-worse", "40%").exit_code == 0
     assert batchyard("compare", before, after).exit_code == 0
+
+
+def test_percentiles_are_of_the_same_requests_on_both_sides(sweep: Sweeps):
+    one, other = Store(sweep("a")), Store(sweep("slow", slower=1.3))
+    own = starts(find(one))
+    later = {(1.0, 0): own[0] + 1, (1.0, 1): own[1] - 1}
+    assert starts(find(one, not_before=later)) == {**own, 0: own[0] + 1}
+    first, second = map(starts, find_both(one, other))
+    assert first == second == {key: max(start_s, own[key]) for key, start_s in starts(find(other)).items()}
+
+
+def starts(findings: Findings) -> dict[int, float]:
+    """Where steady windows begin, by repeat."""
+    return {one.trial.repeat: one.metrics["steady_start_s"] for one in findings.trials}
 
 
 def test_a_table_for_each_metric_has_values_change_and_interval(sweep: Sweeps, batchyard: Batchyard):
