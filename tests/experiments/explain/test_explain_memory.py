@@ -42,7 +42,7 @@ def test_the_largest_safe_batches_on_24_gib(gpu: str):
     assert most == [288, 115, 64, 33, 17]
     of_tiny = left_by(HARDWARE[gpu], tiny, RESERVE_BYTES)
     assert of_tiny.bytes_per_token == 22_528
-    assert [of_tiny.rows(tokens, LIMIT) for tokens in prompts[:3]] == [3807, 1523, 846]
+    assert [of_tiny.rows(tokens, LIMIT) for tokens in (*prompts[:3], 1920)] == [3807, 1523, 846, 475]
 
 
 def test_explain_gives_them_for_the_presets(made_config: Callable[..., SweepConfig]):
