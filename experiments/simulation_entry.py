@@ -13,7 +13,7 @@ class SimulationEntry(Strict):
     """For virtual time alone: it is no part of a measured sweep, nor of its identity."""
 
     max_num_batched_tokens: Count | None = None
-    """The most tokens of one step of a joinable engine, where its arguments leave it open; vLLM's 2,048 if left out."""
+    """The most tokens of one step of a joinable engine, where its arguments leave it open; if left out what that engine takes."""
     prefill_chunk: Count | None = None
     """The most prompt tokens of one sequence in one step; the whole prompt if left out."""
     order: Literal["decode-first", "prefill-first"] = "decode-first"

@@ -7,6 +7,11 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from deployments.virtual.step_model import Linear
 
 DEFAULT_MAX_NUM_SEQS = 256  # where neither the config nor a setting says how many slots
+
+# What AsyncLLM, which is how vLLM is run here, takes if it is asked for no budget, on a CPU and on any GPU: its
+# tables by device (2,048 to 16,384) are for `vllm serve` and for its class LLM (vllm 0.32, engine/arg_utils.py,
+# `get_batch_defaults`; config/scheduler.py). Never more than max_num_seqs × max_model_len.
+VLLM_BATCHED_TOKENS = 2_048
 SIMULATED_KV_BYTES_PER_TOKEN = 131_072
 
 Milliseconds = Annotated[float, Field(ge=0)]
@@ -79,7 +84,7 @@ class VllmArgs(EngineArgs):
     max_num_seqs: Slots = None
     """Slots; the setting's max_batch_size if left out."""
     max_num_batched_tokens: Annotated[int, Field(ge=1)] | None = None
-    """The most tokens of one step; vLLM's own choice if left out."""
+    """The most tokens of one step; if left out vLLM's own 2,048, or max_num_seqs × max_model_len where that is less."""
     max_model_len: Annotated[int, Field(ge=2)] | None = None
     """The longest prompt + output, in tokens; the model's context if left out."""
     gpu_memory_utilization: Annotated[float, Field(gt=0, le=1)] = 0.9

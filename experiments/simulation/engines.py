@@ -1,5 +1,6 @@
 """Which engine in virtual time a backend becomes: huggingface the lockstep one, what can be joined the iteration one."""
 
+from deployments.backends.engine_args import VLLM_BATCHED_TOKENS
 from deployments.backends.registry import BACKENDS
 from deployments.virtual.engine import EngineSettings
 from deployments.virtual.iteration import Iteration, Order
@@ -11,7 +12,6 @@ from experiments.simulation.padding import kv_budget
 from experiments.simulation.premise import Premise
 from experiments.simulation_entry import SimulationEntry
 
-BUDGET_TOKENS = {"vllm": 2048}  # vLLM's own choice where it is asked for none
 BLOCK_TOKENS = 16  # vLLM's on a GPU
 
 
@@ -21,10 +21,9 @@ def engine_of(cell: Cell, premise: Premise, entry: SimulationEntry) -> EngineSet
     if not args.joinable:
         budget = kv_budget(cell, premise, entry)
         return Lockstep(step=premise.step_model, prefill_chunk=entry.prefill_chunk, budget=budget)
-    slots = cell.engine.get("max_num_seqs", cell.knobs["max_batch_size"])
     return Iteration(
         step=premise.step_model,
-        max_num_seqs=slots,
+        max_num_seqs=_slots(cell),
         max_num_batched_tokens=_budget_tokens(cell, premise, entry),
         prefill_chunk=entry.prefill_chunk,
         order=_order(cell, entry),
@@ -33,11 +32,20 @@ def engine_of(cell: Cell, premise: Premise, entry: SimulationEntry) -> EngineSet
 
 
 def _budget_tokens(cell: Cell, premise: Premise, entry: SimulationEntry) -> int | None:
-    """By the engine's arguments, the config, or what the measured engine said."""
+    """By the engine's arguments, the config, what the measured engine said, or what vLLM takes; None: no limit."""
     given: int | None = cell.engine.get("max_num_batched_tokens", entry.max_num_batched_tokens)
     if given is None:
         given = reported(premise.engines, cell.engine).max_num_batched_tokens
-    return BUDGET_TOKENS.get(cell.backend) if given is None else given
+    if given is not None or cell.backend != "vllm":
+        return given
+    context_tokens: int | None = cell.engine.get("max_model_len")
+    slots = _slots(cell)
+    return min(VLLM_BATCHED_TOKENS, slots * context_tokens) if context_tokens else VLLM_BATCHED_TOKENS
+
+
+def _slots(cell: Cell) -> int:
+    slots: int = cell.engine.get("max_num_seqs", cell.knobs["max_batch_size"])
+    return slots
 
 
 def _order(cell: Cell, entry: SimulationEntry) -> Order:

@@ -15,7 +15,7 @@ from safetensors.numpy import save_file
 
 from deployments.backends.backend import Output, Work
 from deployments.backends.child_processes import ChildProcesses
-from deployments.backends.engine_args import VllmArgs
+from deployments.backends.engine_args import VLLM_BATCHED_TOKENS, VllmArgs
 from deployments.backends.vllm import Vllm
 from deployments.errors import BackendError, EngineDead, ModelError
 from deployments.models import ModelSpec
@@ -137,6 +137,15 @@ async def test_setup_says_what_is_effective(vllm):
     worker = psutil.Process(vllm.engine_pids[-1])
     assert worker.cpu_affinity() == sorted(os.sched_getaffinity(0))[:1]
     assert (vllm.limits.vocabulary, vllm.limits.context_tokens) == (512, 2048)
+
+
+async def test_a_step_that_is_given_no_budget_takes_the_one_that_simulations_assume(vllm):
+    """And on any device: the tables by device know nothing of the way in which it is run here."""
+    from vllm.engine.arg_utils import EngineArgs
+    from vllm.usage.usage_lib import UsageContext
+
+    assert vllm.setup["engine_args"]["max_num_batched_tokens"] == VLLM_BATCHED_TOKENS
+    assert UsageContext.ENGINE_CONTEXT not in EngineArgs.get_batch_defaults(1)[0]
 
 
 async def test_a_started_backend_is_not_started_twice(vllm):

@@ -194,6 +194,21 @@ def test_backends_become_their_engines(small: Small):
     assert joined.kv.bytes_per_token == simulation.premises["vllm"].kv_bytes_per_token
 
 
+def test_the_budget_of_a_step_is_what_vllm_would_take(small: Small):
+    for engine, budget in (
+        ({}, 2048),
+        ({"max_model_len": 200}, 4 * 200),
+        ({"max_model_len": 4096}, 2048),
+        ({"max_model_len": 200, "max_num_batched_tokens": 1000}, 1000),
+        ({"max_num_batched_tokens": 8192}, 8192),
+    ):
+        simulation = small(backends={"vllm": engine})
+        cell = cell_of(simulation, "continuous", "vllm")
+        joined = engine_of(cell, simulation.premises["vllm"], simulation.config.simulation)
+        assert isinstance(joined, Iteration)
+        assert joined.max_num_batched_tokens == budget
+
+
 def test_the_config_says_more_of_an_engine(small: Small):
     simulation = small(
         simulation={
