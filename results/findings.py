@@ -19,6 +19,7 @@ VerdictName = Literal[
     "client-bound",
     "clock-vague",
     "drifted",
+    "shared-gpu",
     "replica-changed",
 ]
 

@@ -50,6 +50,7 @@ def verdicts(trial: Trial, measured: pa.Table, batches: int) -> tuple[Verdict, .
         _failures(measured),
         _client_bound(measured),
         _clock_vague(trial, measured),
+        _shared_gpu(trial),
     )
     return tuple(verdict for verdict in found if verdict is not None)
 
@@ -180,6 +181,12 @@ def _clock_vague(trial: Trial, measured: pa.Table) -> Verdict | None:
         return None
     detail = f"clocks agree within {doubt * 1000:.1f} ms, p50 TTFT is {median * 1000:.1f} ms"
     return Verdict(name="clock-vague", detail=detail)
+
+
+def _shared_gpu(trial: Trial) -> Verdict | None:
+    if not trial.gpu_strangers:
+        return None
+    return Verdict(name="shared-gpu", detail=f"others computed on it: {'; '.join(trial.gpu_strangers)}")
 
 
 def _replica_changed(trial: Trial) -> Verdict | None:

@@ -57,6 +57,8 @@ VERDICTS: dict[str, str] = {
     "failures": "Some requests failed; percentiles describe the others.",
     "drifted": "The machine was more than 5 % slower or faster than in most trials of its lane: a change between "
     "this trial and another may be the machine's.",
+    "shared-gpu": "Another process computed on the trial's GPU when it began or ended: what was measured is in part that "
+    "process's doing.",
     "replica-changed": "The replica or engine was replaced or died in mid-trial: the trial does not count.",
 }
 

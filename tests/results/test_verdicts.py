@@ -174,3 +174,9 @@ def test_a_vague_clock_is_named(made_sweep: ModuleType, drift_s: float) -> None:
 @pytest.mark.parametrize("end", ["two", None])
 def test_another_replica_at_the_end_is_named(made_sweep: ModuleType, end: str | None) -> None:
     assert judge(made_sweep, steady(), incarnation_end=end).keys() == {"replica-changed"}
+
+
+def test_a_gpu_that_others_computed_on_is_named_with_who_that_was(made_sweep: ModuleType) -> None:
+    found = judge(made_sweep, steady(), gpu_strangers=("GPU 0: pid 7 (other, 1.0 GiB)",))
+    assert found.keys() == {"shared-gpu"}
+    assert found["shared-gpu"].detail == "others computed on it: GPU 0: pid 7 (other, 1.0 GiB)"
