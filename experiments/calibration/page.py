@@ -16,7 +16,8 @@ from results.report.panel import Chart, Choice, Control, Panel, Table, View
 from results.report.series import backend_name
 
 HEIGHT_PX = 430
-MOST_POINTS = 1_500  # of a backend: evenly over its rows
+INSIDE = 99.5  # per cent of the rows: the frame of a figure
+MOST_POINTS = 1_000  # of a backend: evenly over its rows
 COLOURS = (theme.POLICY, theme.HOLDINGS["decode"], theme.HOLDINGS["prefill"])
 PARTS = dict(
     zip(TERMS, (theme.ENGINE, theme.HOLDINGS["decode"], "#9b3f8c", "#d39b00", "#8a7550"), strict=True)
@@ -73,7 +74,7 @@ def _points(
     for number, (backend, some, predicted_s) in enumerate(shown):
         error = 100 * (predicted_s / some.duration_s - 1)
         traces.append(
-            go.Scattergl(
+            go.Scatter(
                 x=place(some).tolist(),
                 y=(predicted_s if value == "predicted" else error).tolist(),
                 mode="markers",
@@ -92,8 +93,9 @@ def _points(
 
 def _predicted(found: Calibrating, shown: Shown) -> Panel:
     traces = _points(found, shown, lambda some: some.duration_s, "predicted")
-    low = min(float(min(some.duration_s.min(), predicted.min())) for _, some, predicted in shown)
-    high = max(float(max(some.duration_s.max(), predicted.max())) for _, some, predicted in shown)
+    both = [np.concatenate([some.duration_s, predicted]) for _, some, predicted in shown]
+    low = min(float(np.percentile(one, 100 - INSIDE)) for one in both)
+    high = max(float(one.max()) for one in both)
     equal = go.Scatter(
         x=[low, high],
         y=[low, high],
@@ -103,7 +105,13 @@ def _predicted(found: Calibrating, shown: Shown) -> Panel:
         showlegend=False,
     )
     ticks = theme.log_ticks([low, high])
-    axis = {"type": "log", "tickvals": ticks, "ticktext": [numbers.number(tick) for tick in ticks]}
+    ends = [float(np.log10(low / 1.2)), float(np.log10(high * 1.2))]
+    axis = {
+        "type": "log",
+        "range": ends,
+        "tickvals": ticks,
+        "ticktext": [numbers.number(tick) for tick in ticks],
+    }
     layout = theme.layout(
         height_px=HEIGHT_PX,
         legend=True,
@@ -156,6 +164,8 @@ def _residuals(found: Calibrating, shown: Shown) -> Panel:
         "prefill": ("prompt tokens of the row", _prompt_tokens),
         "context": ("tokens of context in a step", lambda some: some.a_step("per_context_token_s")),
     }
+    errors = [100 * (predicted_s / some.duration_s - 1) for _, some, predicted_s in shown]
+    top = max(105.0, 1.1 * max(float(np.percentile(one, INSIDE)) for one in errors))
     views: dict[str, View] = {}
     rows: list[tuple[str, ...]] = []
     for key, (title, place) in against.items():
@@ -163,7 +173,7 @@ def _residuals(found: Calibrating, shown: Shown) -> Panel:
             height_px=HEIGHT_PX,
             legend=True,
             xaxis=theme.axis(title, rangemode="tozero"),
-            yaxis=theme.axis("predicted ÷ measured − 1 (%)"),
+            yaxis=theme.axis("predicted ÷ measured − 1 (%)", range=[-105, top]),
             shapes=[theme.no_change("y", 0)],
         )
         lines = [row for one in shown for row in _thirds(title, *one, place(one[1]))]
@@ -182,6 +192,7 @@ def _residuals(found: Calibrating, shown: Shown) -> Panel:
         table=Table(columns=("against", "backend", "range", "median error"), rows=tuple(rows)),
         notes=(
             "A slope would say that a cost is wrong or missing; a spread, how much the machine's speed varied.",
+            "One row in 200 may lie above the figure: two steps that were reported at one moment.",
         ),
     )
 
