@@ -94,19 +94,14 @@ def run(
 ) -> "Outcome":
     """Search, or go on with it. `known`: step times by backend, where there are any."""
     from experiments.largest_rate.run import run_measured, run_simulated
-    from results.earlier_run import move_aside
-    from results.lock import refuse_if_driven
 
     root = question.root(results)
-    if fresh:
-        refuse_if_driven(root)
-        move_aside(root)
     try:
         if question.premises is None:
-            return run_measured(question, root, tell, known)
+            return run_measured(question, root, tell, known, fresh=fresh)
         for name, premise in question.premises.items():
             tell(f"simulated {name}: {premise.text}")
-        return run_simulated(question, root, tell)
+        return run_simulated(question, root, tell, fresh=fresh)
     except KeyboardInterrupt:
         tell(f"interrupted; nothing that was done is lost: `{again}` goes on")
         raise typer.Exit(130) from None

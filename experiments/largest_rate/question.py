@@ -24,6 +24,7 @@ from results.verdicts import FEWEST_ARRIVALS
 ARRIVALS = round(1.15 * FEWEST_ARRIVALS)  # expected in a trial: enough for one that judges overload
 SIMULATED_ARRIVALS = 2_000  # virtual time is cheap
 AT_ONCE_S = 1e-3  # all requests of a saturation run arrive within this time
+AT_ONCE_DRAIN_S = 600.0  # at least: what is overloaded on purpose is waited for, as its rate is the answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +76,9 @@ class Question:
     def at_once(self, index: int, resolved: Resolved) -> Cell:
         """The saturation run of a setting: all its requests are there when it begins."""
         requests = fewest_requests(self.config)
-        return cell_at(self.config, resolved, index, requests / AT_ONCE_S, AT_ONCE_S, 0)
+        drain_s = max(self.config.drain_limit_s or 0.0, AT_ONCE_DRAIN_S)
+        patient = self.config.model_copy(update={"drain_limit_s": drain_s})
+        return cell_at(patient, resolved, index, requests / AT_ONCE_S, AT_ONCE_S, 0)
 
     def to_record(self) -> dict[str, Any]:
         """What sweep.json keeps of it."""

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
 from deployments.gpu_claim import claim
+from deployments.interruption import interruptible
 from deployments.lanes import start_board
 from deployments.local_ray import local_ray
 from experiments.cells import Cell
@@ -25,6 +26,7 @@ from experiments.resolved import Resolved
 from experiments.simulation.cell_run import run_cell
 from experiments.simulation.premise import Premise
 from experiments.sweep import Driver, drawn, fit, once_started, watched
+from results.earlier_run import move_aside
 from results.errors import StoreError
 from results.lock import SweepLock, refuse_if_driven
 from results.store import Store
@@ -51,10 +53,12 @@ class Outcome:
         return all(answer.wanted is None for answer in self.answers)
 
 
-def run_simulated(question: Question, root: str, say: Say) -> Outcome:
-    """Search in virtual time. StoreError or WorkloadError."""
+def run_simulated(question: Question, root: str, say: Say, *, fresh: bool = False) -> Outcome:
+    """Search in virtual time. `fresh` keeps an earlier search aside. StoreError or WorkloadError."""
+    if fresh:
+        move_aside(root)
     store = Store(root)
-    with SweepLock(root):
+    with interruptible(), SweepLock(root):
         info = _begun(question, store)
         if info is None:
             info = _info(question, NO_RATES)
@@ -62,7 +66,12 @@ def run_simulated(question: Question, root: str, say: Say) -> Outcome:
 
 
 def run_measured(
-    question: Question, root: str, say: Say, calibrated: Mapping[str, Premise] | None = None
+    question: Question,
+    root: str,
+    say: Say,
+    calibrated: Mapping[str, Premise] | None = None,
+    *,
+    fresh: bool = False,
 ) -> Outcome:
     """Search on real engines. Errors as of `experiments.sweep.run_sweep`.
 
@@ -70,7 +79,7 @@ def run_measured(
     """
     store = Store(root)
     refuse_if_driven(root)
-    info = _begun(question, store)
+    info = None if fresh else _begun(question, store)
     if info is not None:
         known = Answers(question, store, Resolved.from_dict(info["resolved"])).now()
         if all(answer.wanted is None for answer in known):
@@ -80,7 +89,9 @@ def run_measured(
     check(config, say)
     on_model = any(setting.model is not None for setting in question.settings.values())
     gpus = claim(say, config.gpus) if on_model else ()
-    guesses = _guesses(question, calibrated, say) if calibrated is not None else {}
+    guesses = guesses_of(question, calibrated, say) if calibrated is not None else {}
+    if fresh:
+        move_aside(root)
     with SweepLock(root) as note:
         if note:
             say(note)
@@ -157,7 +168,7 @@ def _virtual(question: Question, info: Mapping[str, Any]) -> Run:
     return run
 
 
-def _guesses(question: Question, premises: Mapping[str, Premise], say: Say) -> dict[int, float]:
+def guesses_of(question: Question, premises: Mapping[str, Premise], say: Say) -> dict[int, float]:
     """Where a search in virtual time ends, by place of the setting."""
     virtual = replace(question, premises=premises)
     with tempfile.TemporaryDirectory() as folder:

@@ -1,0 +1,85 @@
+"""The measured search: its trials are a sweep's, on lanes; and what a calibration has it begin with."""
+
+import gc
+import shutil
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import Result
+
+from experiments.config import parse
+from experiments.explain.basis import bases
+from experiments.largest_rate.question import Question
+from experiments.largest_rate.run import guesses_of
+from experiments.simulation.premise import Premise
+from results.service_level import parse as parse_level
+from results.store import Store
+
+CONFIG = {
+    "name": "measured",
+    "workload": {
+        "arrivals": {"process": "constant"},
+        "prompts": {"source": "random", "tokens": {"distribution": "fixed", "tokens": 8}},
+        "output_tokens": {"distribution": "fixed", "tokens": 4},
+    },
+    "duration_s": 1,
+    "drain_limit_s": 20,
+    "strategies": [{"strategy": "naive", "backends": "simulated", "max_batch_size": 4}],
+    "backends": {"simulated": {"fixed_ms": 5.0, "per_sequence_ms": 1.0, "per_1000_prefill_tokens_ms": 10.0}},
+}
+LEVEL = "e2e_p99=150ms"
+
+
+@pytest.fixture
+def _ray_is_collected() -> Iterator[None]:
+    """Ray forgets processes that it has ended; their warning must not fall on a later test."""
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        gc.collect()
+
+
+def test_a_calibrated_search_begins_where_virtual_time_ends():
+    config = parse(CONFIG)
+    premises = {"simulated": Premise.of(bases(config)["simulated"], config.settings[0])}
+    question = Question(config=config, targets=parse_level(LEVEL), width=0.1)
+    told: list[str] = []
+    guesses = guesses_of(question, premises, told.append)
+    capacity = 4 / (4 * 0.009 + 4 * 8 * 10e-6)
+    assert guesses.keys() == {0}
+    assert guesses[0] == pytest.approx(capacity, rel=0.25)
+    assert told == [f"simulated  naive · 4  begins at {guesses[0]:g} req/s, as simulated"]
+
+
+@pytest.mark.ray
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.usefixtures("_ray_is_collected")
+def test_a_search_on_lanes_goes_on_from_the_trials_that_are_there(
+    batchyard: Callable[..., Result], tmp_path: Path
+):
+    """One trial is left to run: those before it are of a search in virtual time, whose cells are the same."""
+    path = tmp_path / "measured.yaml"
+    path.write_text(yaml.safe_dump(CONFIG))
+    asked = ("capacity", path, "--slo", LEVEL, "--width", "20%", "--results", tmp_path / "data")
+    assert batchyard(*asked, "--simulate").exit_code == 0
+    [simulated] = (tmp_path / "data").iterdir()
+    root = tmp_path / "data" / f"measured-capacity-{parse(CONFIG).config_hash}"
+    for part in ("cells", "at-once"):
+        shutil.copytree(simulated / part, root / part)
+    [again] = [trial for trial in Store(root).trials() if trial.repeat == 1 and trial.rate == lowest(root)]
+    shutil.rmtree(root / "cells" / again.cell_id)
+    result = batchyard(*asked)
+    assert result.exit_code == 0, result.stderr
+    measured = [trial for trial in Store(root).trials() if trial.device != "virtual"]
+    assert [trial.rate for trial in measured][:1] == [again.rate]
+    assert "measured-capacity: largest rate with p99 E2E ≤ 150 ms" in result.stdout
+    info = Store(root).read_sweep() or {}
+    assert info["capacity"]["answers"][0]["complete"]
+
+
+def lowest(root: Path) -> float:
+    """The lower end of the bracket: the lowest rate that was tried twice."""
+    return min(trial.rate for trial in Store(root).trials() if trial.repeat == 1)
