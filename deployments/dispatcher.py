@@ -11,7 +11,7 @@ out of memory to its place, the count of skips, and the end of arrivals.
 
 import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -139,23 +139,24 @@ class Dispatcher:
 
     def finish(self, request_id: str, batch_id: int, now_s: float) -> bool:
         """One request of a running batch ended, in any way; True if this ended its batch."""
-        return self.finish_all([(request_id, batch_id)], now_s) == 1
+        self.finish_all([(request_id, batch_id)], now_s)
+        return batch_id not in self._batches
 
-    def finish_all(self, ended: Sequence[tuple[str, int]], now_s: float) -> int:
-        """Requests of running batches ended, by id and batch, the last of them now; how many batches this ended."""
-        place, unfinished, whole = self._place, self._unfinished, 0
+    def finish_all(self, ended: Iterable[tuple[str, int]], now_s: float) -> int:
+        """Requests of running batches ended, by id and batch, the last of them now; how many."""
+        place, unfinished, before = self._place, self._unfinished, len(self._place)
         for request_id, batch_id in ended:
             del place[request_id]
             if left := unfinished[batch_id] - 1:
                 unfinished[batch_id] = left
                 continue
             del unfinished[batch_id], self._batches[batch_id]
-            whole += 1
             self._clean_batches += 1
             if self._careful:
                 self._recover()
-        self._ran(len(ended), now_s)
-        return whole
+        count = before - len(place)
+        self._ran(count, now_s)
+        return count
 
     def out_of_memory(
         self, batch_id: int, now_s: float, *, ran: int | None = None, again: bool = False
@@ -241,7 +242,7 @@ class Dispatcher:
         if isinstance(take, int):
             assert 1 <= take <= len(queue), f"take of {take} with {len(queue)} waiting"
             if take == len(queue):
-                requests = tuple(queue)
+                requests = (*queue,)
                 queue.clear()
                 return requests
             return tuple([queue.popleft() for _ in range(take)])

@@ -17,6 +17,7 @@ import sys
 from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 
 import numpy as np
 
@@ -27,7 +28,7 @@ from deployments.virtual.invariants import check_columns, check_little, request_
 from deployments.virtual.outcomes import REJECTED, Outcomes
 from deployments.virtual.request_columns import RequestColumns
 from deployments.virtual.run import Run
-from strategies.strategy import Strategy, Waiting
+from strategies.strategy import Strategy
 
 
 def simulate(
@@ -60,10 +61,6 @@ def _no_cycles() -> Iterator[None]:
             gc.enable()
 
 
-_made = tuple.__new__  # of a named tuple, from all its values: a third of the time of its constructor
-_NO_MORE = tuple(Waiting._field_defaults.values())
-
-
 class _Driver:
     """One run; requests go by their index, and by its text where the dispatcher wants an id."""
 
@@ -87,9 +84,6 @@ class _Driver:
         self._arrivals_s: list[float] = [*requests.planned_s.tolist(), math.inf]
         self._stop_s = (self._arrivals_s[-2] if len(requests) else 0.0) + drain_limit_s
         self._names = list(map(str, range(len(requests))))
-        self._prompts: list[int] = requests.prompt_tokens.tolist()
-        self._limits: list[int] = requests.max_new_tokens.tolist()
-        self._terms = requests.terms()
         self._batch_of = [-1] * len(requests)
         self._ended = 0
         self._refused_s: list[float] = []  # when requests ended that the engine never ran
@@ -107,6 +101,7 @@ class _Driver:
     def _events(self) -> float:
         """Until nothing is left, or the drain limit; the time."""
         engine, dispatcher, arrivals_s = self._engine, self._dispatcher, self._arrivals_s
+        coming = self._requests.waiting(self._names)
         now_s, arrived, last_arrival = 0.0, 0, len(arrivals_s) - 2
         last_s = min(self._stop_s, sys.float_info.max)  # infinity is never reached
         while True:
@@ -129,7 +124,10 @@ class _Driver:
             else:
                 now_s = event_s
             if arrivals_s[arrived] <= now_s:
-                arrived = self._arrive(arrived, now_s)
+                first, arrived = arrived, arrived + 1
+                if arrivals_s[arrived] <= now_s:
+                    arrived = bisect_right(arrivals_s, now_s, arrived)
+                dispatcher.arrive_all([*islice(coming, arrived - first)])
             if dispatcher.waiting:
                 self._decide(now_s)
             held = len(dispatcher.waiting) + dispatcher.running
@@ -143,20 +141,6 @@ class _Driver:
             raise ValueError(f"the strategy would let {inside} requests wait for ever")
         return self._stop_s if inside else now_s
 
-    def _arrive(self, first: int, now_s: float) -> int:
-        """Those that are due, from the `first` on; how many have arrived then."""
-        arrivals_s, end = self._arrivals_s, first + 1
-        if arrivals_s[end] <= now_s:
-            end = bisect_right(arrivals_s, now_s, end)
-        some = slice(first, end)
-        columns = zip(self._names[some], self._prompts[some], self._limits[some], arrivals_s[some])
-        if self._terms is None:
-            self._dispatcher.arrive_all([_made(Waiting, (*row, *_NO_MORE)) for row in columns])
-        else:
-            rows = zip(columns, self._terms[some], strict=True)
-            self._dispatcher.arrive_all([Waiting(*row, *terms) for row, terms in rows])
-        return end
-
     def _decide(self, now_s: float) -> None:
         """What the strategy launches now joins the engine."""
         asking = True
@@ -167,9 +151,11 @@ class _Driver:
                     self._reject(decided, now_s)
                     continue
                 self._batches.add(decided)
-                members = [int(waiting[0]) for waiting in decided.requests]
-                for index in members:
-                    self._batch_of[index] = decided.batch_id
+                members, batch_id, batch_of = [], decided[0], self._batch_of
+                for waiting in decided[1]:
+                    index = int(waiting[0])
+                    members.append(index)
+                    batch_of[index] = batch_id
                 if failed := self._engine.join(members, now_s):
                     self._refused_s += [now_s] * len(failed)
                     self._finish(failed, now_s)
@@ -177,9 +163,8 @@ class _Driver:
 
     def _finish(self, indices: list[int], now_s: float) -> None:
         """They have ended in the engine, in whatever way, the last of them now."""
-        names, batch_of = self._names, self._batch_of
-        self._dispatcher.finish_all([(names[index], batch_of[index]) for index in indices], now_s)
-        self._ended += len(indices)
+        names, batches = map(self._names.__getitem__, indices), map(self._batch_of.__getitem__, indices)
+        self._ended += self._dispatcher.finish_all(zip(names, batches, strict=True), now_s)
 
     def _reject(self, rejection: Rejection, now_s: float) -> None:
         index = int(rejection.request.request_id)

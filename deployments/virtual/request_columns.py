@@ -4,17 +4,23 @@
 have no such attribute.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
+from itertools import repeat
 from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
+from strategies.strategy import Waiting
 from workloads.request import Request
 
 Times = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
+
+
+_made = tuple.__new__  # of a named tuple, from all its values: a third of the time of its constructor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,14 +69,15 @@ class RequestColumns:
             ttft_target_s=np.array([np.inf if one is None else one for one in targets], dtype=np.float64),
         )
 
-    def terms(self) -> list[tuple[int, float]] | None:
-        """Class and deadline of each request, in seconds; None if there are neither classes nor targets."""
-        if self.priority is None and self.ttft_target_s is None:
-            return None
-        everyone = len(self)
-        classes = np.zeros(everyone, np.int64) if self.priority is None else self.priority
-        targets_s = np.full(everyone, np.inf) if self.ttft_target_s is None else self.ttft_target_s
-        return list(zip(classes.tolist(), (self.planned_s + targets_s).tolist(), strict=True))
+    def waiting(self, names: Sequence[str]) -> Iterator[Waiting]:
+        """The requests as a strategy sees them, under these ids; each is made when it is asked for."""
+        classes: Iterable[int] = repeat(0) if self.priority is None else self.priority.tolist()
+        due_s: Iterable[float] = repeat(math.inf)
+        if self.ttft_target_s is not None:
+            due_s = (self.planned_s + self.ttft_target_s).tolist()
+        columns = (column.tolist() for column in (self.prompt_tokens, self.max_new_tokens, self.planned_s))
+        values = zip(names, *columns, classes, due_s, repeat(0), strict=False)
+        return map(_made, repeat(Waiting), values)
 
     def __len__(self) -> int:
         return len(self.planned_s)

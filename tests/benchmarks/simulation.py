@@ -117,7 +117,7 @@ def write(run: Run, case: Case, folder: Path) -> None:
     for kind, tables in (("requests", request_tables), ("batches", batch_tables)):
         for number, table in enumerate(tables(run, settings)):
             path = folder / f"{kind}-{number:05d}.parquet"
-            pq.write_table(table, path, compression="zstd", write_page_checksum=True)
+            pq.write_table(table, path, compression="zstd", use_dictionary=False, write_page_checksum=True)
 
 
 def measure(case: Case, trace: str | None) -> tuple[int, list[float], float, float, float]:

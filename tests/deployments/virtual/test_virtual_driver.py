@@ -244,6 +244,28 @@ def test_a_run_that_breaks_an_invariant_is_found_out():
         check_columns(dataclasses.replace(run, status=np.zeros_like(run.status)))
 
 
+class Leaks(Iteration):
+    """An engine that loses a block of its cache before the first step."""
+
+    def engine(self, requests, outcomes, *, occupancy):
+        engine = Iteration.engine(self, requests, outcomes, occupancy=occupancy)
+        engine.memory.state["free"] -= 1
+        return engine
+
+
+@pytest.mark.parametrize("admission", ["optimistic", "reserve"])
+def test_a_block_that_is_lost_is_found_out_when_nothing_runs(admission):
+    kv = KVCache(blocks=40, block_tokens=4, admission=admission)
+    run = simulate(
+        random_columns(), Continuous(max_batch_size=4), Iteration(step=Linear(), kv=kv), max_batch_size=4
+    )
+    assert run.runs["blocks"].max() > 10
+    with pytest.raises(AssertionError, match="blocks of the KV cache are in use"):
+        simulate(
+            random_columns(), Continuous(max_batch_size=4), Leaks(step=Linear(), kv=kv), max_batch_size=4
+        )
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
