@@ -29,6 +29,9 @@ def show_findings(findings: Findings, page: str) -> None:
         show_prose(f"- {sentence.text}")
     for note in notes:
         show_prose(note)
+    if findings.cells:
+        verdicts = ", ".join(f"{one.name} {one.verdict}" for one in findings.expectations)
+        show_prose(f"Expected (the page says what, and why): {verdicts}.")
     for cause in sorted({f"{failure.cause}: {failure.error}" for failure in findings.failures}):
         tell(f"failed attempt: {cause}")
     show(f"page: {page}")
@@ -67,6 +70,17 @@ def emit_findings(findings: Findings, folder: str, page: str, problems: Sequence
                     "notes": list(sentence.notes),
                 }
                 for sentence in findings.sentences
+            ],
+            "expectations": [
+                {
+                    "name": one.name,
+                    "claim": one.claim,
+                    "verdict": one.verdict,
+                    "evidence": [
+                        {"outcome": evidence.outcome, "text": evidence.text} for evidence in one.evidence
+                    ],
+                }
+                for one in findings.expectations
             ],
             "failed_attempts": [
                 failure.model_dump(mode="json", exclude={"schema_version"}) for failure in findings.failures

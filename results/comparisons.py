@@ -11,8 +11,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from results.findings import CellSummary, Change, Split
 from results.statistics import comparable, paired_ratio
 
+# Not to the last completion: the end of a trial hangs on its slowest request, and the 95 % interval of the change held
+# the truth in only 80-89 % of 1,000 simulated sweeps of a queue. `tests.benchmarks.coverage` asks it of the strategies.
+THROUGHPUT = "steady_throughput_tokens_per_s"
 COMPARED_METRICS = (
-    "throughput_tokens_per_s",
+    THROUGHPUT,
     "ttft_s_p50",
     "ttft_s_p99",
     "ttft_s_mean",

@@ -99,36 +99,36 @@ _OF_REQUESTS = (
 )
 _OF_TRIALS = (
     Definition(
-        key="throughput_tokens_per_s",
+        key="steady_throughput_tokens_per_s",
         name="throughput",
         unit="tokens/s",
-        formula="output tokens ÷ (last token of all − first planned arrival)",
-        plain="How much text the server produced per second. A server that keeps up delivers what is offered.",
+        formula="tokens made in the steady window ÷ its length",
+        plain="How much text the server produced per second. A server that keeps up delivers what is offered. The window: "
+        "the arrivals less a first part, cut alike for all of one rate and repeat (MSER-5).",
         better="higher",
     ),
     Definition(
-        key="steady_throughput_tokens_per_s",
-        name="throughput in the steady window",
+        key="throughput_tokens_per_s",
+        name="throughput to the last completion",
         unit="tokens/s",
-        formula="tokens made in the window ÷ its length: the arrivals less a first part, cut alike for all of one "
-        "rate and repeat (MSER-5)",
-        plain="The same without the start and the draining at the end.",
-        better="higher",
-    ),
-    Definition(
-        key="throughput_requests_per_s",
-        name="requests completed",
-        unit="req/s",
-        formula="finished requests ÷ (last token of all − first planned arrival)",
-        plain="How many answers were finished per second. Below the dotted line, requests arrive faster.",
+        formula="output tokens ÷ (last token of all − first planned arrival)",
+        plain="The same with the start and the draining at the end, whose length depends on the slowest request.",
         better="higher",
     ),
     Definition(
         key="steady_throughput_requests_per_s",
-        name="requests completed in the steady window",
+        name="requests completed",
         unit="req/s",
-        formula="requests whose last token was made in the window ÷ its length",
-        plain="The same without the start and the draining at the end.",
+        formula="requests whose last token was made in the steady window ÷ its length",
+        plain="How many answers were finished per second. Below the dotted line, requests arrive faster.",
+        better="higher",
+    ),
+    Definition(
+        key="throughput_requests_per_s",
+        name="requests completed to the last completion",
+        unit="req/s",
+        formula="finished requests ÷ (last token of all − first planned arrival)",
+        plain="The same with the start and the draining at the end.",
         better="higher",
     ),
     Definition(
@@ -193,6 +193,14 @@ _OF_TRIALS = (
         unit="ratio",
         formula="1 − Σ output tokens ÷ Σ (batch size · longest output)",
         plain="Share of slots times steps that are held after their row has ended.",
+    ),
+    Definition(
+        key="bandwidth_utilisation",
+        name="bandwidth utilisation",
+        unit="ratio",
+        formula="Σ (weight bytes + KV bytes read) ÷ (Σ step time × device bandwidth), over steps that only decode",
+        plain="How near decoding is to what the device's memory can deliver; none where a part is not known.",
+        better="higher",
     ),
     Definition(
         key="backlog_slope",

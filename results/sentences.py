@@ -10,11 +10,11 @@ stands in notes, so that it need not be said of each.
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 
-from results.comparisons import joinable_backends, labels
+from results.comparisons import THROUGHPUT, joinable_backends, labels
 from results.findings import CellSummary, Change, Sentence, Split, VerdictName
 from results.wording import effects, number, place, rates, repeats, times
 
-LATENCY, THROUGHPUT = "e2e_s_p50", "throughput_tokens_per_s"
+LATENCY = "e2e_s_p50"
 
 CAVEATS: Mapping[VerdictName, str] = {
     "too-short": "trials were too short to tell whether the queue had settled",

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from results.bandwidth import of_trial
 from results.conservation import identity, littles_law
 from results.findings import TrialSummary
 from results.goodput import Slo, goodput
@@ -46,6 +47,7 @@ def summarise(
         "batch_size_mean": sum(size * n for size, n in sizes.items()) / count if count else None,
         "padding_waste": _waste(sized, "padding_waste", "prompt_tokens"),
         "lockstep_waste": _waste(sized, "lockstep_waste", "output_tokens"),
+        "bandwidth_utilisation": of_trial(trial, batches),
         **request_statistics(steady, batches),
         **goodput(steady, slos),
         **littles_law(measured),

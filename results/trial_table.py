@@ -101,7 +101,7 @@ _OF_TRIAL: list[pa.Field] = [
     column(
         "miscounted_requests", pa.float64(), "With more or fewer token times than tokens.", unit="requests"
     ),
-    *_defined("backlog_slope", "batch_size_mean", "padding_waste", "lockstep_waste"),
+    *_defined("backlog_slope", "batch_size_mean", "padding_waste", "lockstep_waste", "bandwidth_utilisation"),
 ]
 
 

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from results.comparisons import THROUGHPUT
 from results.findings import CellSummary, Findings, Sentence
 from results.footnotes import with_marks
 from results.goodput import Slo
@@ -157,7 +158,7 @@ def _score(one: Series, findings: Findings, rates: list[float]) -> Score:
     return Score(
         series=one,
         knee=_knee(one, findings),
-        throughput=numbers.NOTHING if top is None else numbers.number(top.mean(headlines.THROUGHPUT)),
+        throughput=numbers.NOTHING if top is None else numbers.number(top.mean(THROUGHPUT)),
         quick=quick,
         tail=tail,
     )

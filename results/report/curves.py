@@ -12,6 +12,7 @@ from html import escape
 
 import plotly.graph_objects as go
 
+from results.comparisons import THROUGHPUT
 from results.findings import CellSummary, Findings, Guide
 from results.report import glossary, headlines, numbers, theme, theory
 from results.report.glossary import Metric
@@ -93,7 +94,7 @@ def tradeoff(findings: Findings) -> Panel | Absent:
         for metric in choices
         for statistic in glossary.PERCENTILES
     }
-    names = [headlines.THROUGHPUT, *(m.of(s) for m in choices for s in ("p50", "p99"))]
+    names = [THROUGHPUT, *(m.of(s) for m in choices for s in ("p50", "p99"))]
     return Panel(
         name="tradeoff",
         controls=(metric_control(choices), _percentile_control()),
@@ -214,7 +215,7 @@ def _against_throughput(series: Sequence[Series], metric: Metric, statistic: str
     name = metric.of(statistic)
     traces = []
     for one in series:
-        traces.append(_line(one, [cell.mean(headlines.THROUGHPUT) for cell in one.cells], name, bars=False))
+        traces.append(_line(one, [cell.mean(THROUGHPUT) for cell in one.cells], name, bars=False))
     values = _all_values(series, name)
     title = f"{glossary.label(name)} (s)"
     y = log_axis(title, values, numbers.duration) if values and min(values) > 0 else theme.axis(title)
@@ -297,7 +298,7 @@ def _highest_throughputs(series: Sequence[Series]) -> str | None:
     """Describe the highest tokens/s of each series on the backend with most of them."""
     places: dict[str, list[tuple[float, str]]] = {}
     for one in series:
-        values = [v for cell in one.cells if (v := cell.mean(headlines.THROUGHPUT)) is not None]
+        values = [v for cell in one.cells if (v := cell.mean(THROUGHPUT)) is not None]
         if values:
             places.setdefault(one.place, []).append((max(values), one.setting))
     if not places:

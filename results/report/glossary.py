@@ -27,10 +27,11 @@ def _metrics(*keys: str) -> tuple[Metric, ...]:
 
 
 METRICS: tuple[Metric, ...] = _metrics(
-    "throughput_tokens_per_s",
     "steady_throughput_tokens_per_s",
-    "throughput_requests_per_s",
+    "throughput_tokens_per_s",
     "steady_throughput_requests_per_s",
+    "throughput_requests_per_s",
+    "bandwidth_utilisation",
     "ttft_s",
     "e2e_s",
     "delivered_s",
@@ -105,7 +106,7 @@ def _within(measure: str, slo: Slo) -> str:
 
 
 _COLUMNS = {
-    "tokens/s": "throughput_tokens_per_s",
+    "tokens/s": "steady_throughput_tokens_per_s",
     "E2E": "e2e_s",
     "highest goodput": "goodput_requests_per_s",
     "L": "requests_in_system",

@@ -9,11 +9,11 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from results.comparisons import THROUGHPUT
 from results.findings import CellSummary, Change, Findings
 from results.report import glossary, numbers
 from results.report.series import Series, series_of
 
-THROUGHPUT = "throughput_tokens_per_s"
 LATENCY = "ttft_s_p50"
 _LEAST = 1.05  # times: a smaller difference is not worth a heading
 _QUICKER = {

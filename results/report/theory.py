@@ -26,7 +26,7 @@ def lines(
     found = []
     for one in series:
         guide = by_setting.get((one.backend, one.setting))
-        points = guide.lines.get(name, ()) if guide is not None else ()
+        points = guide.lines.get(name.removeprefix("steady_"), ()) if guide is not None else ()
         if guide is None or not points:
             continue
         found.append(_line(one, points, width, [hover(one, guide, metric, *point) for point in points]))

@@ -35,6 +35,12 @@ def test_report_gives_one_document(batchyard: Callable[..., Result], tmp_path: P
         one.text for one in findings.sentences
     ]
     assert [failure["cause"] for failure in document["failed_attempts"]] == ["EngineDead"]
+    assert [(one["name"], one["verdict"]) for one in document["expectations"]] == [
+        (one.name, one.verdict) for one in findings.expectations
+    ]
+    assert [one["text"] for one in document["expectations"][0]["evidence"]] == [
+        one.text for one in findings.expectations[0].evidence
+    ]
     assert len(document["cells"]) == len(findings.cells)
     for shown, cell in zip(document["cells"], findings.cells, strict=True):
         assert (shown["backend"], shown["setting"], shown["rate"]) == (cell.backend, cell.setting, cell.rate)
@@ -53,6 +59,7 @@ def test_into_a_pipe_no_line_of_the_table_is_broken_or_cut(batchyard: Callable[.
     sentences = [line for line in shown if line.startswith("- ")]
     assert len(sentences) == sum(one.kind == "policy" for one in find(store).sentences)
     assert sum("gated, not lockstep" in line for line in shown) == 1
+    assert any("H1 not shown" in line and "H5 not tested" in line for line in shown)  # one repeat
 
 
 def test_on_a_terminal_the_table_fits_and_cuts_no_word(tmp_path: Path):

@@ -167,7 +167,7 @@ def test_only_settings_of_one_size_are_compared_where_there_are_any(cells: Made)
 
 def static(wait_s: float | None, throughput: float = 10.0) -> dict[str, float | None]:
     return {
-        "throughput_tokens_per_s": throughput,
+        "steady_throughput_tokens_per_s": throughput,
         "queue_wait_s_p50": wait_s,
         "queue_wait_s_count": 50.0,
         "e2e_s_p50": None if wait_s is None else 2.0,
@@ -205,8 +205,10 @@ def test_h3_wants_more_throughput_where_the_other_is_overloaded_and_a_lower_tail
     cells: Made,
 ) -> None:
     for rate, over in ((1.0, False), (9.0, True)):
-        cells.add("naive", rate, {"throughput_tokens_per_s": 10.0, "e2e_s_p99": 4.0}, overloaded=over)
-        cells.add("continuous", rate, {"throughput_tokens_per_s": 20.0 if over else 10.0, "e2e_s_p99": 1.0})
+        cells.add("naive", rate, {"steady_throughput_tokens_per_s": 10.0, "e2e_s_p99": 4.0}, overloaded=over)
+        cells.add(
+            "continuous", rate, {"steady_throughput_tokens_per_s": 20.0 if over else 10.0, "e2e_s_p99": 1.0}
+        )
     found = cells.judged("H3")
     assert found.verdict == "confirmed"
     assert [one.text.partition(" of ")[0] for one in found.evidence] == [
@@ -217,8 +219,8 @@ def test_h3_wants_more_throughput_where_the_other_is_overloaded_and_a_lower_tail
 
 
 def test_h3_falls_with_a_longer_tail(cells: Made) -> None:
-    cells.add("dynamic", 1.0, {"throughput_tokens_per_s": 10.0, "e2e_s_p99": 1.0})
-    cells.add("continuous", 1.0, {"throughput_tokens_per_s": 10.0, "e2e_s_p99": 1.2})
+    cells.add("dynamic", 1.0, {"steady_throughput_tokens_per_s": 10.0, "e2e_s_p99": 1.0})
+    cells.add("continuous", 1.0, {"steady_throughput_tokens_per_s": 10.0, "e2e_s_p99": 1.2})
     assert cells.judged("H3").verdict == "refuted"
 
 
@@ -245,12 +247,12 @@ def test_h4_compares_the_gain_at_the_two_ends_of_what_both_keep_up_with(
 
 def test_h5_is_tested_where_there_is_one_slot(cells: Made) -> None:
     for strategy in ("naive", "continuous"):
-        cells.add(strategy, 1.0, {"throughput_tokens_per_s": 10.0}, size=8)
+        cells.add(strategy, 1.0, {"steady_throughput_tokens_per_s": 10.0}, size=8)
     assert cells.judged("H5").verdict == "not tested"
     for strategy in ("naive", "continuous"):
-        cells.add(strategy, 1.0, {"throughput_tokens_per_s": 10.0}, size=1)
+        cells.add(strategy, 1.0, {"steady_throughput_tokens_per_s": 10.0}, size=1)
     assert cells.judged("H5").verdict == "confirmed"
-    cells.add("dynamic", 1.0, {"throughput_tokens_per_s": 5.0}, size=1)
+    cells.add("dynamic", 1.0, {"steady_throughput_tokens_per_s": 5.0}, size=1)
     assert cells.judged("H5").verdict == "refuted"
 
 

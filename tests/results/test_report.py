@@ -349,7 +349,7 @@ def test_changes_are_those_found_seen_from_the_chosen_base(findings: Findings) -
         base = bases[choice.label]
         for chart, metric in zip(
             made.views[f"{choice.value}|p50"].charts,
-            ("throughput_tokens_per_s", "ttft_s_p50", "e2e_s_p50", "delivered_s_p50"),
+            ("steady_throughput_tokens_per_s", "ttft_s_p50", "e2e_s_p50", "delivered_s_p50"),
             strict=True,
         ):
             expected: dict[str, list[float]] = {}
@@ -389,7 +389,7 @@ def test_policy_and_engine_bars_add_up_to_the_total(findings: Findings) -> None:
 def test_the_heading_of_a_latency_split_is_not_drawn_from_an_overloaded_rate(findings: Findings) -> None:
     views = panel(splits.panel(findings)).views
     assert any(one.total.censored for one in findings.splits if one.rate == 30)
-    assert views["0|throughput_tokens_per_s"].heading.startswith("At 30 req/s")
+    assert views["0|steady_throughput_tokens_per_s"].heading.startswith("At 30 req/s")
     assert views["0|ttft_s_p50"].heading.startswith("At 5 req/s")
     assert "30 req/s *" in views["0|ttft_s_p50"].charts[0].figure.data[0].y
 

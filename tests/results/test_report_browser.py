@@ -22,7 +22,7 @@ from selenium.webdriver.support.ui import Select, WebDriverWait
 from tests.chromium import DEADLINE_S, OVERLAPS, chromium, overflow_px, show, until
 
 pytestmark = pytest.mark.browser
-COMPARED = "throughput_tokens_per_s"
+COMPARED = "steady_throughput_tokens_per_s"
 
 
 @pytest.fixture(scope="module")

@@ -108,7 +108,7 @@ def test_the_figures_are_those_of_the_changes(findings: Findings) -> None:
     found = next(
         one
         for one in findings.changes
-        if (one.metric, one.rate) == ("throughput_tokens_per_s", 30.0)
+        if (one.metric, one.rate) == ("steady_throughput_tokens_per_s", 30.0)
         and (one.base, one.other) == (sentence.base, sentence.other)
     )
     assert found.low is not None
@@ -135,7 +135,7 @@ def test_a_split_names_both_factors(findings: Findings) -> None:
     split = next(
         one
         for one in findings.splits
-        if (one.metric, one.rate) == ("throughput_tokens_per_s", 30.0) and "naive" in one.total.base
+        if (one.metric, one.rate) == ("steady_throughput_tokens_per_s", 30.0) and "naive" in one.total.base
     )
     text = next(one.text for one in findings.sentences if one.kind == "split")
     assert text.startswith("From naive batching (8) on huggingface to continuous batching (8) on vllm: ")

@@ -333,3 +333,63 @@ def test_damage_found_while_reading_leaves_out_the_whole_cell(tmp_path: Path, ma
 def test_an_empty_store_has_no_findings(tmp_path: Path) -> None:
     found = find(Store(tmp_path))
     assert (found.trials, found.cells, found.changes, found.splits, found.sentences) == ((), (), (), (), ())
+
+
+def test_percentiles_are_of_the_steady_window_and_throughput_of_both(
+    tmp_path: Path, made_sweep: ModuleType
+) -> None:
+    """20 slow first tokens, then 60 quick ones, a token each: the cut leaves the 60."""
+    rows = [
+        {"planned_s": 1.0 * k, "token_s": [k + (9.0 if k < 20 else 0.5 + 0.1 * (k % 5))]} for k in range(80)
+    ]
+    store = Store(tmp_path)
+    write_trial(made_sweep, store, "a", rows)
+    metrics = find(store).trials[0].metrics
+    assert (metrics["steady_start_s"], metrics["steady_requests"]) == (20.0, 60.0)
+    assert metrics["ttft_s_count"] == 60
+    assert metrics["ttft_s_p99"] == pytest.approx(0.9)
+    last_s = max(row["token_s"][0] for row in rows)
+    assert metrics["throughput_tokens_per_s"] == pytest.approx(80 / last_s)
+    inside = sum(20 <= row["token_s"][0] <= 79 for row in rows)
+    assert metrics["steady_throughput_tokens_per_s"] == inside / 59
+    assert metrics["steady_throughput_requests_per_s"] == inside / 59
+
+
+def test_a_trial_with_nothing_finished_in_its_window_has_no_percentile_and_is_counted(
+    tmp_path: Path, made_sweep: ModuleType
+) -> None:
+    """Its own cut is 0; that of the other strategy leaves only what failed."""
+    waits = [9.0] * 20 + [0.5] * 40
+    other = [{"planned_s": 1.0 * k, "token_s": [k + wait]} for k, wait in enumerate(waits)]
+    rows = [
+        {"planned_s": 1.0 * k, "token_s": [k + 0.5]} if k < 10 else {"planned_s": 1.0 * k, "status": "failed"}
+        for k in range(60)
+    ]
+    store = Store(tmp_path)
+    write_trial(made_sweep, store, "a", rows)
+    write_trial(made_sweep, store, "b", other, knobs=made_sweep.KNOBS[1])
+    metrics = find(store).trials[0].metrics
+    assert (metrics["steady_start_s"], metrics["steady_requests"]) == (20.0, 40.0)
+    assert (metrics["e2e_s_count"], metrics["e2e_s_p50"], metrics["e2e_s_mean"]) == (0, None, None)
+    assert metrics["steady_throughput_tokens_per_s"] == 0
+
+
+def test_equal_stamps_give_zeros_and_no_rate(tmp_path: Path, made_sweep: ModuleType) -> None:
+    """Everything at one moment: latencies of 0 exist, what is divided by no time does not."""
+    store = Store(tmp_path)
+    write_trial(made_sweep, store, "a", [{"planned_s": 1.0, "token_s": [1.0, 1.0]} for _ in range(3)])
+    metrics = find(store).trials[0].metrics
+    assert (metrics["ttft_s_p50"], metrics["tpot_s_p50"], metrics["itl_s_p99"]) == (0.0, 0.0, 0.0)
+    names = ("throughput_tokens_per_s", "steady_throughput_tokens_per_s", "offered_rate", "little_error")
+    assert [metrics[name] for name in names] == [None] * 4
+
+
+def test_goodput_is_counted_for_the_slos_of_the_config(tmp_path: Path, made_sweep: ModuleType) -> None:
+    store = Store(tmp_path)
+    store.write_sweep({"name": "made", "config": {"slo": {"ttft_ms": 600}}})
+    rows = [{"planned_s": 1.0 * k, "token_s": [k + (0.5 if k % 4 else 0.7)]} for k in range(16)]
+    write_trial(made_sweep, store, "a", rows)
+    found = find(store)
+    assert [slo.text for slo in found.slos] == ["TTFT ≤ 600 ms"]
+    assert found.trials[0].metrics["goodput_share@ttft_ms=600"] == 12 / 16
+    assert found.trials[0].metrics["goodput_requests_per_s@ttft_ms=600"] == pytest.approx(12 / 16)
