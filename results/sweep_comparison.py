@@ -75,8 +75,8 @@ class Compared:
     rate_a: float
     rate_b: float
     repeats: int  # that are paired
-    overloaded_a: bool
-    overloaded_b: bool
+    stopped_a: bool  # overloaded, or cut off at the drain limit
+    stopped_b: bool
     changes: Mapping[str, Change]
 
     @property
@@ -101,11 +101,11 @@ class Error:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worse:
-    """What got worse by more than was allowed, or was overloaded where it had kept up."""
+    """What got worse by more than was allowed, or was overloaded or cut off where it had kept up."""
 
     cell: str
     metric: str
-    by: float | None  # at least; None: overloaded
+    by: float | None  # at least; None: overloaded or cut off
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,8 +148,8 @@ class Comparison:
         """What is certainly worse by more than a share: its whole interval, or it no longer keeps up."""
         found = []
         for cell in self.cells:
-            if cell.overloaded_b and not cell.overloaded_a:
-                found.append(Worse(cell=cell.name, metric="overloaded", by=None))
+            if cell.stopped_b and not cell.stopped_a:
+                found.append(Worse(cell=cell.name, metric="stopped", by=None))
             for metric, change in cell.changes.items():
                 if change.counts and (worsening := change.worsening) is not None:
                     least = worsening[1]
@@ -286,8 +286,8 @@ def _compared(a: CellSummary, b: CellSummary, metrics: Sequence[str]) -> Compare
         rate_a=a.rate,
         rate_b=b.rate,
         repeats=len(paired),
-        overloaded_a=a.overloaded,
-        overloaded_b=b.overloaded,
+        stopped_a=a.censored,
+        stopped_b=b.censored,
         changes={metric: _change(metric, of_a, of_b, paired, censored) for metric in metrics},
     )
 

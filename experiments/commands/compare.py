@@ -48,7 +48,7 @@ def compare(
             parser=share,
             metavar="<percent>",
             help="Exit with 1 if a metric of a cell of B is worse than in A by more than this, as 5%, with its "
-            "whole 95 % interval, or if a cell is overloaded that kept up.",
+            "whole 95 % interval, or if a cell is overloaded or cut off that was not.",
         ),
     ] = None,
     output: Annotated[
@@ -178,7 +178,7 @@ def _judge(found: "Comparison", than: float) -> None:
     worse = found.worse(than)
     for one in worse:
         if one.by is None:
-            tell(f"worse: {one.cell} is overloaded, and was not")
+            tell(f"worse: {one.cell} is overloaded or cut off, and was not")
         else:
             name = NAMES.get(one.metric, one.metric)
             tell(f"worse: {name} of {one.cell}, by {100 * one.by:.1f} % at least (allowed {allowed})")

@@ -156,7 +156,7 @@ def test_an_interval_that_reaches_what_is_allowed_is_not_worse():
 
 def test_a_cell_that_is_overloaded_and_was_not_is_worse_and_its_latency_says_nothing():
     found = compare(findings(cell()), findings(cell(values=(9, 9, 9), verdicts=OVER)), ("a", "b"))
-    assert [(one.metric, one.by) for one in found.worse(0.05)] == [("overloaded", None)]
+    assert [(one.metric, one.by) for one in found.worse(0.05)] == [("stopped", None)]
     assert one(found).censored
     assert not one(found, "throughput_tokens_per_s").censored
     both = compare(findings(cell(verdicts=OVER)), findings(cell(values=(9, 9, 9), verdicts=OVER)), ("a", "b"))
