@@ -46,6 +46,8 @@ def request_row(cell_settings: Mapping[str, Any], exchange: Exchange, shift_s: f
         "prompt_tokens": len(request.prompt_ids),
         "target_output_tokens": request.output_tokens,
         "output_tokens": 0,
+        "priority": request.priority,
+        "ttft_target_s": request.ttft_target_s,
         "planned_s": request.planned_s,
         "sent_s": exchange.sent_s,
         "received_s": exchange.received_s,

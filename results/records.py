@@ -69,6 +69,13 @@ REQUESTS = pa.schema(
         always("prompt_tokens", pa.int32(), "Length of the prompt.", unit="tokens"),
         always("target_output_tokens", pa.int32(), "Output length that was asked for.", unit="tokens"),
         always("output_tokens", pa.int32(), "Output tokens that were made.", unit="tokens"),
+        column("priority", pa.int32(), "Its class: 0 is the most urgent, and the only one without classes."),
+        column(
+            "ttft_target_s",
+            pa.float64(),
+            "How soon its first token was wanted; null without a target.",
+            unit="s",
+        ),
         always("planned_s", pa.float64(), "When it was to arrive; latencies count from here.", unit="s"),
         column("sent_s", pa.float64(), "When the client sent it.", unit="s"),
         column("arrived_s", pa.float64(), "When the replica had it.", unit="s"),
@@ -180,7 +187,9 @@ SAMPLES = pa.schema(
     ]
 )
 
-LATER = frozenset({"token_steps", "steps", "started_s"})  # columns that older part files do not have
+LATER = frozenset(
+    {"token_steps", "steps", "started_s", "priority", "ttft_target_s"}
+)  # columns that older part files do not have
 
 FAILURES = pa.schema(
     [

@@ -69,6 +69,8 @@ def _request_table(run: Run, settings: Mapping[str, Any], some: slice) -> pa.Tab
         "prompt_tokens": run.requests.prompt_tokens[some],
         "target_output_tokens": run.requests.output_tokens[some],
         "output_tokens": run.output_tokens[some],
+        "priority": _same(0, len(index)) if run.requests.priority is None else run.requests.priority[some],
+        "ttft_target_s": _targets(run, some),
         "planned_s": planned,
         "sent_s": planned,
         "arrived_s": planned,
@@ -84,6 +86,12 @@ def _request_table(run: Run, settings: Mapping[str, Any], some: slice) -> pa.Tab
         ),
     }
     return _table(REQUESTS, settings, columns, len(index))
+
+
+def _targets(run: Run, some: slice) -> pa.Array | None:
+    """Null where there is none."""
+    targets_s = run.requests.ttft_target_s
+    return None if targets_s is None else pa.array(targets_s[some], mask=np.isinf(targets_s[some]))
 
 
 def _token_steps(run: Run, some: slice) -> tuple[Ints, Ints]:

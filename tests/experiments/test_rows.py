@@ -1,5 +1,6 @@
 """What was seen becomes rows of the store's schema, on the client's time base."""
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -176,3 +177,11 @@ def test_an_engine_step_is_a_row_of_its_own_kind(cell: Cell, attempt: Attempt):
     assert (rows[0]["size"], rows[0]["waiting"], rows[0]["output_tokens"]) == (4, 3, 4)
     assert (rows[0]["prompt_tokens"], rows[0]["ended_s"], rows[0]["kv_use"]) == (16, 0.5, 0.25)
     attempt.write_batches(rows)
+
+
+def test_a_row_says_the_class_and_the_target_of_its_request(cell: Cell):
+    one = dataclasses.replace(
+        exchange(None), request=dataclasses.replace(REQUEST, priority=2, ttft_target_s=0.5)
+    )
+    rows = [request_row(settings(cell, "cpu"), each, 0.0) for each in (one, exchange(None))]
+    assert [(row["priority"], row["ttft_target_s"]) for row in rows] == [(2, 0.5), (0, None)]

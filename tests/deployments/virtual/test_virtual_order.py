@@ -1,6 +1,7 @@
 """Orders and memory in virtual time: the very strategies, on an engine that charges for padding."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from deployments.virtual.outcomes import FINISHED, REJECTED
 from deployments.virtual.request_columns import RequestColumns
 from deployments.virtual.run import Run
 from deployments.virtual.step_model import Linear
-from deployments.virtual.tables import batch_tables
+from deployments.virtual.tables import batch_tables, request_tables
 from strategies.kv_budget import KVBudget
 from strategies.registry import create
 
@@ -105,3 +106,14 @@ def test_batches_keep_to_the_budget_and_say_that_memory_ended_them():
         assert row["size"] * (row["longest_prompt_tokens"] + 16) <= budget.budget_bytes
     assert sum(row["trigger"] == "memory" for row in rows) > len(rows) / 2
     assert (run.status == FINISHED).all()
+
+
+def test_rows_say_the_class_and_the_target():
+    def said(requests: RequestColumns) -> list[tuple[int, float | None]]:
+        (table,) = request_tables(ran(requests), {"cell_id": "x"})
+        return list(zip(table["priority"].to_pylist(), table["ttft_target_s"].to_pylist(), strict=True))
+
+    terms = mixed(classes=3, target_s=1.5)
+    assert said(terms) == [(one, 1.5) for one in terms.priority.tolist()]
+    plain = replace(terms, priority=None, ttft_target_s=None)
+    assert said(plain) == said(mixed()) == [(0, None)] * COUNT
