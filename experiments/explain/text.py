@@ -121,12 +121,16 @@ def _capacities(explanation: Explanation) -> list[str]:
             _rounded(theory.tokens_per_s),
         ]
         if rooms:
-            row += [f"{theory.kv_tokens or 0:,}", f"{theory.kv_limit or 0:,}"]
+            row += [_count(theory.kv_tokens), _count(theory.kv_limit)]
         rows.append(tuple(row))
     title = "Capacity μ, what each can sustain" + (
         ", and how many requests the KV cache holds" if rooms else ""
     )
     return [title, *_table(titles, _merged(explanation, rows), right=2)]
+
+
+def _count(tokens: int | None) -> str:
+    return numbers.NOTHING if tokens is None else f"{tokens:,}"
 
 
 def _memory(memory: PaddedMemory) -> Iterator[str]:

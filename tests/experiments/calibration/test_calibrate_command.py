@@ -14,6 +14,8 @@ from experiments.calibration.calibration import read
 from experiments.config import SweepConfig
 from experiments.errors import ConfigError
 from experiments.explain.basis import automatic_rates, bases, reported
+from experiments.explain.explanation import explain
+from experiments.explain.text import text
 from experiments.simulation.engines import engine_of
 from experiments.simulation.run import run_simulation
 from experiments.simulation.simulation import Simulation
@@ -160,6 +162,9 @@ def test_the_engine_has_the_limits_that_the_measured_one_told(
     assert reported(found["vllm"].engines, {"max_num_seqs": 99}).kv_blocks == 364
     (vllm,) = (setting for setting in config.settings if setting.strategy == "continuous")
     assert found["vllm"].kv_tokens(vllm) == 364 * 128
+    told = [line.split() for line in text(explain(config, found))]
+    assert ["–", "–"] in [line[-2:] for line in told if line[:2] == ["huggingface", "dynamic"]]
+    assert "46,592" in [line[-2] for line in told if line[:2] == ["vllm", "continuous"]]
 
 
 def test_the_way_to_the_replica_is_a_part_of_latency(
