@@ -48,6 +48,7 @@ CASES = {
     ),
     "continuous · 3": ("continuous", {"max_batch_size": 3}),
 }
+BUDGETED = ("naive", "dynamic")  # others may leave memory to what follows when it runs out
 BUDGET = KVBudget(budget_bytes=1600, bytes_per_token=100)  # 16 tokens: two rows of 7, or one of 15, and more
 
 
@@ -81,6 +82,7 @@ def cases() -> dict[str, Case]:
             found[f"{text} on joinable"] = Case(name=name, knobs=knobs, joinable=True)
         if not STRATEGIES[name].needs_joinable:
             found[f"{text} on lockstep"] = Case(name=name, knobs=knobs)
+        if name in BUDGETED:
             found[f"{text} in little memory"] = Case(name=name, knobs=knobs, kv=BUDGET)
     return found
 
