@@ -84,6 +84,7 @@ def _full(m: Memory) -> bool:
 
 
 _RUN, _ABORT = Entry(_run), Entry(_abort)
+_NOBODY: list[int] = []
 
 
 class IterationEngine:
@@ -115,14 +116,14 @@ class IterationEngine:
 
     def run(self, now_s: float, last_s: float, pause_s: float, stop: bool) -> tuple[float, list[int]]:
         """See the protocol."""
-        now_s, ended, full = self._call(self.memory, self._joins, now_s, last_s, pause_s, stop)
-        self._joins = 0
+        joins, self._joins, told = self._joins, 0, self._told
+        now_s, ended, full = self._call(self.memory, joins, now_s, last_s, pause_s, stop)
         while full:
             self._make_room()
             now_s, ended, full = self._call(self.memory, 0, now_s, last_s, pause_s, stop)
-        if ended == self._told:
-            return now_s, []
-        told, self._told = self._told, ended
+        if ended == told:
+            return now_s, _NOBODY
+        self._told = ended
         return now_s, self._ended[told:ended].tolist()
 
     def abort(self, now_s: float) -> None:
@@ -156,9 +157,11 @@ class IterationEngine:
         )
 
     def _make_room(self) -> None:
-        """Twice the room in the logs."""
+        """More room in each log that may be full: a third more, and what a step can need."""
+        step = 8 * len(self.memory.ends) + 256
         for log in (self.memory.runs, self.memory.silences, self.memory.stretches):
-            log.resize(2 * len(log), refcheck=False)
+            if len(log):
+                log.resize(len(log) + max(len(log) // 3, step), refcheck=False)
 
     def _larger_than_the_cache(self) -> dict[int, str]:
         """Requests that can never be admitted, as they arrive or with their declared limit, and why."""
