@@ -60,7 +60,10 @@ def test_a_calibrated_search_begins_where_virtual_time_ends():
 def test_a_search_on_lanes_goes_on_from_the_trials_that_are_there(
     batchyard: Callable[..., Result], tmp_path: Path
 ):
-    """One trial is left to run: those before it are of a search in virtual time, whose cells are the same."""
+    """One trial is left to run: those before it are of a search in virtual time, whose cells are the same.
+
+    It is at the end of the bracket that is beyond, which a slow machine does not bring within.
+    """
     path = tmp_path / "measured.yaml"
     path.write_text(yaml.safe_dump(CONFIG))
     asked = ("capacity", path, "--slo", LEVEL, "--width", "20%", "--results", tmp_path / "data")
@@ -69,17 +72,15 @@ def test_a_search_on_lanes_goes_on_from_the_trials_that_are_there(
     root = tmp_path / "data" / f"measured-capacity-{parse(CONFIG).config_hash}"
     for part in ("cells", "at-once"):
         shutil.copytree(simulated / part, root / part)
-    [again] = [trial for trial in Store(root).trials() if trial.repeat == 1 and trial.rate == lowest(root)]
+    twice = [trial for trial in Store(root).trials() if trial.repeat == 1]
+    again = max(twice, key=lambda trial: trial.rate)
     shutil.rmtree(root / "cells" / again.cell_id)
     result = batchyard(*asked)
     assert result.exit_code == 0, result.stderr
-    measured = [trial for trial in Store(root).trials() if trial.device != "virtual"]
-    assert [trial.rate for trial in measured][:1] == [again.rate]
+    [measured] = [trial for trial in Store(root).trials() if trial.device != "virtual"]
+    assert measured.cell_id == again.cell_id
+    assert measured.warm_up is not None
+    assert Store(root).samples({again.cell_id}).num_rows >= 1
     assert "measured-capacity: largest rate with p99 E2E ≤ 150 ms" in result.stdout
     info = Store(root).read_sweep() or {}
     assert info["capacity"]["answers"][0]["complete"]
-
-
-def lowest(root: Path) -> float:
-    """The lower end of the bracket: the lowest rate that was tried twice."""
-    return min(trial.rate for trial in Store(root).trials() if trial.repeat == 1)
