@@ -30,7 +30,7 @@ def lines(
         if guide is None or not points:
             continue
         found.append(_line(one, points, width, [hover(one, guide, metric, *point) for point in points]))
-        if metric.key.startswith("throughput") and points[0][0] < guide.capacity < points[-1][0]:
+        if "throughput" in metric.key and points[0][0] < guide.capacity < points[-1][0]:
             found.append(_line(one, ((guide.capacity, 0.0), (guide.capacity, points[-1][1])), width, None))
     return found
 

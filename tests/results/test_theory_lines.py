@@ -45,6 +45,8 @@ def test_lines_are_thin_and_in_the_colour_of_their_setting(guided):
     assert (line.line.color, line.line.dash) == (measured.line.color, measured.line.dash)
     assert line.line.width < measured.line.width
     assert list(zip(drop.x, drop.y, strict=True)) == [(20.0, 0.0), (20.0, 280.0)]
+    steady = drawn(curves.throughput(guided), "steady_throughput_tokens_per_s")  # the same theory
+    assert [list(one.y) for one in steady] == [list(line.y), list(drop.y)]
 
 
 def test_a_capacity_beyond_the_rates_drops_no_line(guided):
