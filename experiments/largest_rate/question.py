@@ -23,6 +23,9 @@ from results.verdicts import FEWEST_ARRIVALS
 
 ARRIVALS = round(1.15 * FEWEST_ARRIVALS)  # expected in a trial: enough for one that judges overload
 SIMULATED_ARRIVALS = 2_000  # virtual time is cheap
+AT_ONCE_BATCHES = (
+    10  # of the setting, in a saturation run: with few its last ones, which are not full, count much
+)
 AT_ONCE_S = 1e-3  # all requests of a saturation run arrive within this time
 AT_ONCE_DRAIN_S = 600.0  # at least: what is overloaded on purpose is waited for, as its rate is the answer
 
@@ -75,7 +78,10 @@ class Question:
 
     def at_once(self, index: int, resolved: Resolved) -> Cell:
         """The saturation run of a setting: all its requests are there when it begins."""
-        requests = fewest_requests(self.config)
+        requests = SIMULATED_ARRIVALS
+        if self.premises is None:
+            batch = self.config.settings[index].max_batch_size
+            requests = max(fewest_requests(self.config), AT_ONCE_BATCHES * batch)
         drain_s = max(self.config.drain_limit_s or 0.0, AT_ONCE_DRAIN_S)
         patient = self.config.model_copy(update={"drain_limit_s": drain_s})
         return cell_at(patient, resolved, index, requests / AT_ONCE_S, AT_ONCE_S, 0)

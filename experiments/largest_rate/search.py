@@ -3,8 +3,9 @@
 A pure function of the trials so far, so that an interrupted search goes on where it was. Rates have three
 digits.
 
-1. From the start upwards by 1.5 while rates are within, downwards by 2 while they are not; before the second step
-   down once up by 1.3, because a strategy that waits for full batches is slow at low rates too.
+1. From the start upwards by 1.5 while rates are within, downwards while they are not: by 1.4 twice, then by 2.
+   Before the second step down once up by 1.3. A strategy that waits for full batches is slow at low rates too, and
+   long steps down would pass over the rates that are within.
 2. Between the highest rate that is within and the lowest above it that is not: their geometric mean, until the two
    are within `width` of each other.
 3. A trial may mislead, most of all near the edge: each of the two is tried again, with other requests. Where two
@@ -16,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-UP, DOWN, ONCE_UP = 1.5, 2.0, 1.3
+UP, FIRST_DOWN, DOWN, ONCE_UP = 1.5, 1.4, 2.0, 1.3
 MOST_UP, MOST_DOWN = 16, 6  # steps from the start: beyond them there is no edge worth looking for
 
 
@@ -83,7 +84,8 @@ def _between(edges: Bracket, start: float, width: float) -> float | None:
     low, high = edges.within, edges.beyond
     if low is None:
         assert high is not None, "one of the two is known as soon as a rate has been tried"
-        return three_digits(high / DOWN) if high > start / DOWN**MOST_DOWN else None
+        down = FIRST_DOWN if high > start / FIRST_DOWN**1.5 else DOWN
+        return three_digits(high / down) if high > start / DOWN**MOST_DOWN else None
     if high is None:
         return three_digits(low * UP) if low < start * UP**MOST_UP else None
     middle = three_digits(math.sqrt(low * high))

@@ -71,11 +71,12 @@ def test_where_no_rate_or_every_rate_is_within_it_ends(within: bool, edges: tupl
     assert len(trials) < 20
 
 
-def test_what_is_too_slow_at_low_rates_as_well_is_found():
-    found, _ = search(lambda rate, _: 1.1 < rate <= 1.4)
+@pytest.mark.parametrize(("slow", "edge"), [(1.1, 1.4), (0.65, 0.9), (0.45, 0.68)])
+def test_what_is_too_slow_at_low_rates_as_well_is_found(slow: float, edge: float):
+    found, _ = search(lambda rate, _: slow < rate <= edge)
     assert found.within is not None
     assert found.beyond is not None
-    assert found.within <= 1.4 < found.beyond <= 1.1 * found.within
+    assert found.within <= edge < found.beyond <= 1.1 * found.within
 
 
 def test_it_looks_a_handful_of_times():
