@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from results.comparisons import THROUGHPUT
 from results.errors import StoreError
 from results.findings import CellSummary, Findings, TrialSummary
 from results.records import SIMULATED, VIRTUAL
@@ -30,7 +31,7 @@ from results.statistics import FEWEST_PAIRS, paired_ratio
 from results.store import Store
 from results.summary import find
 
-METRICS = ("throughput_tokens_per_s", "ttft_s_p50", "ttft_s_p99", "e2e_s_p50", "e2e_s_p99")
+METRICS = (THROUGHPUT, "ttft_s_p50", "ttft_s_p99", "e2e_s_p50", "e2e_s_p99")
 GOODPUT = "goodput_requests_per_s"  # with @<slo> after it, where a sweep has one
 PLACES = ("lowest", "middle", "highest")
 
@@ -232,7 +233,7 @@ def is_simulated(findings: Findings) -> bool:
 
 def is_better_high(metric: str) -> bool:
     """Whether more of it is better."""
-    return metric.startswith(("throughput", "goodput"))
+    return metric.startswith((THROUGHPUT, "goodput"))
 
 
 def _by_place(a: Findings, b: Findings) -> bool:

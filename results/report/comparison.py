@@ -6,6 +6,7 @@ from html import escape
 
 import plotly.graph_objects as go
 
+from results.comparisons import THROUGHPUT
 from results.report import frame, numbers, theme
 from results.report.panel import Chart, Choice, Control, Panel, Table, View
 from results.sweep_comparison import Change, Compared, Comparison
@@ -13,7 +14,7 @@ from results.sweep_comparison import Change, Compared, Comparison
 HEIGHT_PX = 460
 ROW_PX = 26
 NAMES = {
-    "throughput_tokens_per_s": "throughput (tokens/s)",
+    THROUGHPUT: "throughput (tokens/s)",
     "ttft_s_p50": "TTFT p50",
     "ttft_s_p99": "TTFT p99",
     "e2e_s_p50": "E2E p50",

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from results.comparisons import THROUGHPUT
 from results.findings import CellSummary, Findings, TrialSummary, Verdict
 from results.records import VIRTUAL
 from results.sweep_comparison import METRICS, Comparison, compare
@@ -143,9 +144,9 @@ def test_automatic_rates_that_differ_are_matched_by_their_place():
 def test_more_throughput_is_better_and_more_latency_worse():
     found = compare(findings(cell(values=(1, 1, 1))), findings(cell(values=(1.2, 1.2, 1.2))), ("a", "b"))
     worse = {one.metric for one in found.worse(0.1)}
-    assert worse == set(METRICS) - {"throughput_tokens_per_s"}
+    assert worse == set(METRICS) - {THROUGHPUT}
     found = compare(findings(cell(values=(1, 1, 1))), findings(cell(values=(0.8, 0.8, 0.8))), ("a", "b"))
-    assert [one.metric for one in found.worse(0.1)] == ["throughput_tokens_per_s"]
+    assert [one.metric for one in found.worse(0.1)] == [THROUGHPUT]
 
 
 def test_an_interval_that_reaches_what_is_allowed_is_not_worse():
@@ -158,10 +159,10 @@ def test_a_cell_that_is_overloaded_and_was_not_is_worse_and_its_latency_says_not
     found = compare(findings(cell()), findings(cell(values=(9, 9, 9), verdicts=OVER)), ("a", "b"))
     assert [(one.metric, one.by) for one in found.worse(0.05)] == [("stopped", None)]
     assert one(found).censored
-    assert not one(found, "throughput_tokens_per_s").censored
+    assert not one(found, THROUGHPUT).censored
     both = compare(findings(cell(verdicts=OVER)), findings(cell(values=(9, 9, 9), verdicts=OVER)), ("a", "b"))
     assert both.worse(0.05) == []
-    assert {error.metric for error in both.errors()} == {"throughput_tokens_per_s"}
+    assert {error.metric for error in both.errors()} == {THROUGHPUT}
 
 
 def test_goodput_is_compared_where_both_have_it():
