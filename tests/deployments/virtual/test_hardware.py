@@ -26,7 +26,7 @@ def test_a_model_that_does_not_fit_is_one_line():
         HARDWARE["rtx-4090"].kv_tokens(thirteen)
     assert str(refused.value) == (
         "meta-llama/Llama-2-13b-hf does not fit NVIDIA GeForce RTX 4090 24 GB (PCIe): its weights take 26 GB, "
-        "and there are 21.6 GB of memory for it"
+        "and there are 23.2 GB of memory for it"
     )
 
 
