@@ -53,7 +53,9 @@ class Simulation:
         """
         count = max(FEWEST_REPEATS, config.repeats) if repeats is None else repeats
         of_backend = {setting.backend: setting for setting in config.settings}
-        update: dict[str, Any] = {"repeats": count} | ({"arrival_rate": tuple(map(float, rates))} if rates else {})
+        update: dict[str, Any] = {"repeats": count} | (
+            {"arrival_rate": tuple(map(float, rates))} if rates else {}
+        )
         return cls(
             config=config.model_copy(update=update),
             premises={name: Premise.of(bases[name], setting) for name, setting in of_backend.items()},

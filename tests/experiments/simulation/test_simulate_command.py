@@ -123,7 +123,11 @@ def test_automatic_rates_stand_on_both_sides_of_the_knees(
             "continuous needs a backend that lets a request join",
         ),
         ({}, ("--hardware", "h201"), "--hardware"),
-        ({}, ("--hardware", "h200", "--calibration", "."), "from one of --hardware and --calibration, got both"),
+        (
+            {},
+            ("--hardware", "h200", "--calibration", "."),
+            "from one of --hardware and --calibration, got both",
+        ),
         ({"model": "llama-2-13b"}, ("--hardware", "l4"), "does not fit NVIDIA L4"),
         ({}, ("--repeats", "0"), "repeats"),
     ],
