@@ -83,7 +83,12 @@ def _show(one: "Standing", cells: "Sequence[Cell]") -> None:
     show(f"{one.name}: {in_words(one)}")
     for backend, said in (one.info.get("simulated") or {}).get("backends", {}).items():
         show(f"simulated, not measured: {backend}: {said['text']}")
-    if one.planned is None:
+    if (search := one.info.get("capacity")) is not None:
+        answered = sum(answer["complete"] for answer in search["answers"])
+        show(
+            f"search: {answered} of {len(search['answers'])} settings have their bracket, {len(one.done)} trials done"
+        )
+    elif one.planned is None:
         show("cells: not known yet, its engines are timed first")
     else:
         show(
