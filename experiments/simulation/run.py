@@ -11,6 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from deployments.interruption import interruptible
 from experiments.cells import Cell
 from experiments.console import Say
+from experiments.simulation.compilation import compile_engines
 from experiments.simulation.pool import Conditions, Workers
 from experiments.simulation.simulation import Simulation, check_shapes
 from experiments.sweep import Outcome, drawn
@@ -48,6 +49,7 @@ def run_simulation(simulation: Simulation, root: str, say: Say) -> Outcome:
             entry=simulation.config.simulation,
             setup=info["provenance"],
         )
+        compile_engines(left, conditions.premises, conditions.entry, say)
         with Workers(conditions, left) as workers:
             for _ in _watched(workers.run(left), len(planned), len(planned) - len(left), say):
                 pass
