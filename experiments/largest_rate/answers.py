@@ -38,11 +38,7 @@ class Answer:
     bracket: Bracket
     tried: tuple[Tried, ...]
     wanted: Cell | None
-
-    @property
-    def saturates(self) -> bool:
-        """Whether what is wanted is the saturation run."""
-        return self.wanted is not None and self.saturation is None and not self.tried
+    saturates: bool  # whether what is wanted is the saturation run
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -110,6 +106,7 @@ class Answers:
             bracket=bracket(found),
             tried=tried,
             wanted=wanted,
+            saturates=not saturated,
         )
 
     def _tried(self, index: int, trials: Sequence[Trial]) -> Iterator[Tried]:

@@ -135,21 +135,23 @@ def _searched(
         done = into.done_cells({cell.cell_id for cell in now.values()})
         given_up |= {index for index, cell in now.items() if cell.cell_id not in done}
         found = answers.now()
+        again = done.keys() & {one.wanted.cell_id for one in found if one.wanted}
+        assert not again, f"the search would run for ever: {again} is done, and wanted again"
         _record(question, store, info, found)
         for one in found:
             if one.index in now:
-                say(_line(one, now[one.index]))
+                say(_line(one, now[one.index], saturated=bool(first)))
     return _outcome(question, store, info, found)
 
 
-def _line(answer: Answer, cell: Cell) -> str:
+def _line(answer: Answer, cell: Cell, *, saturated: bool) -> str:
     """What the last trial of a setting said."""
     name = f"{answer.backend}  {answer.setting}"
+    if saturated and answer.saturation is not None:
+        return f"{name}  all at once: {answer.saturation:.3g} req/s"
     for one in answer.tried:
         if (one.rate, one.repeat) == (cell.rate, cell.repeat):
             return f"{name}  {one.rate:g} req/s {'within' if one.within else 'NOT within'}: {one.why}"
-    if answer.saturation is not None and not answer.tried:
-        return f"{name}  all at once: {answer.saturation:.3g} req/s"
     return f"{name}  {cell.rate:g} req/s failed; the same command tries it again"
 
 

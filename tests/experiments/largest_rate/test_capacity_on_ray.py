@@ -60,9 +60,10 @@ def test_a_calibrated_search_begins_where_virtual_time_ends():
 def test_a_search_on_lanes_goes_on_from_the_trials_that_are_there(
     batchyard: Callable[..., Result], tmp_path: Path
 ):
-    """One trial is left to run: those before it are of a search in virtual time, whose cells are the same.
+    """One trial is left to run, and the saturation run, which is shorter than in virtual time.
 
-    It is at the end of the bracket that is beyond, which a slow machine does not bring within.
+    Those before are of a search in virtual time, whose cells are the same. The one that is left is at the end of the
+    bracket that is beyond, which a slow machine does not bring within.
     """
     path = tmp_path / "measured.yaml"
     path.write_text(yaml.safe_dump(CONFIG))
@@ -70,8 +71,7 @@ def test_a_search_on_lanes_goes_on_from_the_trials_that_are_there(
     assert batchyard(*asked, "--simulate").exit_code == 0
     [simulated] = (tmp_path / "data").iterdir()
     root = tmp_path / "data" / f"measured-capacity-{parse(CONFIG).config_hash}"
-    for part in ("cells", "at-once"):
-        shutil.copytree(simulated / part, root / part)
+    shutil.copytree(simulated / "cells", root / "cells")
     twice = [trial for trial in Store(root).trials() if trial.repeat == 1]
     again = max(twice, key=lambda trial: trial.rate)
     shutil.rmtree(root / "cells" / again.cell_id)
@@ -80,6 +80,7 @@ def test_a_search_on_lanes_goes_on_from_the_trials_that_are_there(
     [measured] = [trial for trial in Store(root).trials() if trial.device != "virtual"]
     assert measured.cell_id == again.cell_id
     assert measured.warm_up is not None
+    assert len(Store(root / "at-once").trials()) == 1
     assert Store(root).samples({again.cell_id}).num_rows >= 1
     assert "measured-capacity: largest rate with p99 E2E ≤ 150 ms" in result.stdout
     info = Store(root).read_sweep() or {}
