@@ -27,6 +27,16 @@ def simulate(
     repeats: Annotated[
         int | None, typer.Option(min=1, max=1_000, help="Default: 10, or the config's if it has more.")
     ] = None,
+    lengthen: Annotated[
+        bool | None,
+        typer.Option(
+            "--lengthen/--no-lengthen",
+            help="Whether requests arrive for as long as verdicts need (250 of them, 12 full batches) where the "
+            "config's duration is shorter. Default: yes, unless step times are of a measured sweep, whose requests "
+            "`compare` must find again.",
+            show_default=False,
+        ),
+    ] = None,
     fresh: Annotated[bool, typer.Option(help="Start anew; an earlier run is kept beside it.")] = False,
     results: Results = RESULTS,
     as_json: AsJson = False,
@@ -46,10 +56,17 @@ def simulate(
         for warning in loaded.warnings:
             tell(f"warning: {config}: {warning}")
         times = step_times(loaded, "simulate", hardware, calibration, results)
-        options = _options(hardware, calibration, repeats)
+        options = _options(hardware, calibration, repeats, lengthen)
         if times.rates:
             tell(f"arrival rates: {', '.join(f'{rate:g}' for rate in times.rates)} requests/s, as calibrated")
-        simulation = Simulation.of(loaded, times.bases, repeats=repeats, rates=times.rates, options=options)
+        simulation = Simulation.of(
+            loaded,
+            times.bases,
+            repeats=repeats,
+            rates=times.rates,
+            options=options,
+            lengthen=not times.of_sweep if lengthen is None else lengthen,
+        )
         elsewhere = () if results == RESULTS else ("--results", results)
         again = command("simulate", config, *options, *elsewhere)
         run(simulation, results, fresh=fresh, again=again, as_json=as_json)
@@ -65,6 +82,8 @@ def run(simulation: "Simulation", results: Path, *, fresh: bool, again: str, as_
         move_aside(root)
     for name, premise in simulation.premises.items():
         tell(f"simulated {name}: {premise.text}")
+    if simulation.durations is not None:
+        tell(f"durations: {simulation.durations}")
     try:
         outcome = run_simulation(simulation, root, tell)
     except KeyboardInterrupt:
@@ -73,6 +92,12 @@ def run(simulation: "Simulation", results: Path, *, fresh: bool, again: str, as_
     conclude(outcome, again=again, as_json=as_json)
 
 
-def _options(hardware: str | None, calibration: Path | None, repeats: int | None) -> list[str]:
+def _options(
+    hardware: str | None, calibration: Path | None, repeats: int | None, lengthen: bool | None
+) -> list[str]:
     given = {"--hardware": hardware, "--calibration": calibration, "--repeats": repeats}
-    return [text for name, value in given.items() if value is not None for text in (name, str(value))]
+    flags = [] if lengthen is None else ["--lengthen" if lengthen else "--no-lengthen"]
+    return [
+        *(text for name, value in given.items() if value is not None for text in (name, str(value))),
+        *flags,
+    ]

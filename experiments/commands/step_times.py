@@ -39,6 +39,7 @@ class StepTimes:
 
     bases: "dict[str, Basis]"
     rates: tuple[float, ...]
+    of_sweep: bool = False  # a measured one, whose requests a simulation must have to be compared with it
 
 
 def step_times(
@@ -60,5 +61,6 @@ def step_times(
     if calibration is not None:
         known = read(calibration)
         found = bases(config, calibration=known)
-        return StepTimes(bases=found, rates=automatic_rates(config, known))
-    return StepTimes(bases=bases(config, sweep=Store(sweep_root(config, results)).read_sweep()), rates=())
+        return StepTimes(bases=found, rates=automatic_rates(config, known), of_sweep=True)
+    begun = Store(sweep_root(config, results)).read_sweep()
+    return StepTimes(bases=bases(config, sweep=begun), rates=(), of_sweep=begun is not None)

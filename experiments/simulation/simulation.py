@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Self
 
@@ -21,6 +21,7 @@ from experiments.errors import ConfigError
 from experiments.explain.basis import Basis
 from experiments.provenance import provenance
 from experiments.resolved import Resolved
+from experiments.simulation.durations import in_words, lengthened
 from experiments.simulation.premise import Premise
 from results.errors import StoreError, one_line
 from workloads.shape import Shape, shape
@@ -36,6 +37,7 @@ class Simulation:
     config: SweepConfig
     premises: Mapping[str, Premise]  # by backend
     options: tuple[str, ...] = ()
+    lengthen: bool = False  # short durations are made as long as verdicts need
 
     @classmethod
     def of(
@@ -46,21 +48,25 @@ class Simulation:
         repeats: int | None = None,
         rates: Sequence[float] = (),
         options: Sequence[str] = (),
+        lengthen: bool = False,
     ) -> Self:
         """`repeats`: 10, or more if the config has more, if left out. ModelError if a model does not fit.
 
         `rates`: what `arrival_rate: auto` is taken to be; left out: derived from the step times.
+        `lengthen`: whether durations may be longer than the config's; its requests are then not a measured sweep's.
         """
         count = max(FEWEST_REPEATS, config.repeats) if repeats is None else repeats
         of_backend = {setting.backend: setting for setting in config.settings}
         update: dict[str, Any] = {"repeats": count} | (
             {"arrival_rate": tuple(map(float, rates))} if rates else {}
         )
-        return cls(
+        made = cls(
             config=config.model_copy(update=update),
             premises={name: Premise.of(bases[name], setting) for name, setting in of_backend.items()},
             options=tuple(options),
         )
+        longer = replace(made, lengthen=True)
+        return longer if lengthen and longer.resolve() != made.resolve() else made
 
     @classmethod
     def from_info(cls, info: Mapping[str, Any], source: str) -> Self:
@@ -69,11 +75,12 @@ class Simulation:
             record = info["simulated"]
             premises = {name: Premise.from_record(one) for name, one in record["backends"].items()}
             repeats, options = int(record["repeats"]), tuple(map(str, record["options"]))
+            lengthen = "durations" in record
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             text = f"{source}: simulated must hold backends, repeats and options: {one_line(error)}"
             raise StoreError(text) from error
         config = parse(info["config"], source=source).model_copy(update={"repeats": repeats})
-        return cls(config=config, premises=premises, options=options)
+        return cls(config=config, premises=premises, options=options, lengthen=lengthen)
 
     @property
     def name(self) -> str:
@@ -82,9 +89,14 @@ class Simulation:
 
     @property
     def identity(self) -> str:
-        """12 hex digits over the config as written, the premises and the repeats."""
+        """12 hex digits over the config as written, the premises, the repeats, and longer durations if so."""
         premises = {name: premise.to_record() for name, premise in sorted(self.premises.items())}
-        known = [dict(self.config.as_written), premises, self.config.repeats]
+        known = [
+            dict(self.config.as_written),
+            premises,
+            self.config.repeats,
+            *(["lengthened"] if self.lengthen else []),
+        ]
         return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()[:12]
 
     def root(self, results: str | os.PathLike[str]) -> str:
@@ -93,8 +105,13 @@ class Simulation:
 
     def resolve(self) -> Resolved:
         """Rates and durations; automatic ones from the step models."""
-        models = {name: premise.step_model for name, premise in self.premises.items()}
-        return resolve_rates(self.config, models)
+        given = self._as_configured()
+        return lengthened(self.config, given) if self.lengthen else given
+
+    @property
+    def durations(self) -> str | None:
+        """Which durations are longer than the config's, in words; None: none is."""
+        return in_words(self.config, self._as_configured(), self.resolve()) if self.lengthen else None
 
     def cells(self, info: Mapping[str, Any] | None = None) -> tuple[Cell, ...]:
         """Every cell; of a sweep that has begun, as it began. ConfigError if they would be others by now.
@@ -120,6 +137,7 @@ class Simulation:
             "simulated": {
                 "repeats": self.config.repeats,
                 "options": list(self.options),
+                **({"durations": self.durations} if self.lengthen else {}),
                 "backends": {name: premise.to_record() for name, premise in self.premises.items()},
             },
             "resolved": resolved.to_dict(),
@@ -130,6 +148,10 @@ class Simulation:
             "provenance": provenance(),
             "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
         }
+
+    def _as_configured(self) -> Resolved:
+        models = {name: premise.step_model for name, premise in self.premises.items()}
+        return resolve_rates(self.config, models)
 
 
 def shape_of(cell: Cell) -> Shape:

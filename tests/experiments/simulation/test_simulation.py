@@ -124,7 +124,7 @@ def test_it_goes_on_only_with_the_requests_of_every_repeat_that_it_began_with(
         duration_s=2,
         strategies=[{"strategy": "naive", "backends": "vllm", "max_batch_size": 4}],
     )
-    command = ("simulate", config, "--results", tmp_path / "r", "--repeats", 4)
+    command = ("simulate", config, "--results", tmp_path / "r", "--repeats", 4, "--no-lengthen")
     assert batchyard(*command).exit_code == 0
     (page,) = (tmp_path / "r").glob("*/report.html")
     write_trace(trace, [*rows[:100], *((at, prompt + 1, output) for at, prompt, output in rows[100:])])
