@@ -43,10 +43,13 @@ def test_replicas_share_the_gpus_of_the_sweep_and_see_no_others(monkeypatch: pyt
     def seen() -> str | None:
         return os.environ.get(VARIABLE)
 
+    def niceness() -> int:
+        return os.nice(0)
+
     with local_ray(gpus) as local:
         assert local.gpus == 2
         assert seen() == "2,0"
         assert ray.get(ray.remote(num_cpus=0, num_gpus=2)(seen).remote()) in ("0,2", "2,0")
         assert ray.get(ray.remote(num_cpus=0, num_gpus=1)(seen).remote()) in ("0", "2")
-        assert ray.get(ray.remote(num_cpus=0)(os.nice).remote(0)) == os.nice(0), "no less than the driver"
+        assert ray.get(ray.remote(num_cpus=0)(niceness).remote()) == niceness(), "no less than the driver"
     assert seen() == "GPU-33,GPU-1"
