@@ -40,7 +40,7 @@ Key = tuple[str, str, str, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One metric of one cell. `a`, `b`: means over the repeats that are compared; None: a side has none."""
+    """One metric of one cell. `a`, `b`: geometric means over the pairs, else means; None: a side has none."""
 
     metric: str
     a: float | None
@@ -78,6 +78,8 @@ class Compared:
     repeats: int  # that are paired
     stopped_a: bool  # overloaded, or cut off at the drain limit
     stopped_b: bool
+    fails_a: bool  # some of its requests failed
+    fails_b: bool
     changes: Mapping[str, Change]
 
     @property
@@ -102,11 +104,11 @@ class Error:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worse:
-    """What got worse by more than was allowed, or was overloaded or cut off where it had kept up."""
+    """What got worse by more than was allowed, or no longer keeps up, or fails requests and did not."""
 
     cell: str
-    metric: str
-    by: float | None  # at least; None: overloaded or cut off
+    metric: str  # or "stopped" or "failures"
+    by: float | None  # at least; None of these two
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +122,7 @@ class Comparison:
     cells: tuple[Compared, ...]
     only_a: tuple[str, ...]
     only_b: tuple[str, ...]
+    simulated: tuple[str, ...] = ()  # those of `a` and `b` that ran in virtual time
     notes: tuple[str, ...] = field(default=())
 
     def errors(self) -> list[Error]:
@@ -151,6 +154,8 @@ class Comparison:
         for cell in self.cells:
             if cell.stopped_b and not cell.stopped_a:
                 found.append(Worse(cell=cell.name, metric="stopped", by=None))
+            if cell.fails_b and not cell.fails_a:
+                found.append(Worse(cell=cell.name, metric="failures", by=None))
             for metric, change in cell.changes.items():
                 if change.counts and (worsening := change.worsening) is not None:
                     least = worsening[1]
@@ -158,10 +163,10 @@ class Comparison:
                         found.append(Worse(cell=cell.name, metric=metric, by=least))
         return found
 
-    def untold(self, than: float) -> list[str]:
-        """Changes that look worse by more than a share and have no interval to tell."""
+    def untold(self, than: float) -> list[tuple[str, str]]:
+        """Metric and cell of changes that look worse by more than a share and have no interval to tell."""
         return [
-            f"{metric} of {cell.name}"
+            (metric, cell.name)
             for cell in self.cells
             for metric, change in cell.changes.items()
             if change.counts
@@ -222,6 +227,7 @@ def compare(a: Findings, b: Findings, names: tuple[str, str]) -> Comparison:
         cells=tuple(cells),
         only_a=tuple(_name(cells_a[key]) for key in cells_a if key not in cells_b),
         only_b=tuple(_name(cells_b[key]) for key in cells_b if key not in cells_a),
+        simulated=tuple(name for name, one in ((name_a, a), (name_b, b)) if is_simulated(one)),
         notes=tuple(_notes(a, b, cells, by_place=by_place)),
     )
 
@@ -289,8 +295,14 @@ def _compared(a: CellSummary, b: CellSummary, metrics: Sequence[str]) -> Compare
         repeats=len(paired),
         stopped_a=a.censored,
         stopped_b=b.censored,
+        fails_a=_fails(a),
+        fails_b=_fails(b),
         changes={metric: _change(metric, of_a, of_b, paired, censored) for metric in metrics},
     )
+
+
+def _fails(cell: CellSummary) -> bool:
+    return any(verdict.name == "failures" for one in cell.trials for verdict in one.verdicts)
 
 
 def _by_repeat(cell: CellSummary) -> dict[tuple[int, int], TrialSummary]:
@@ -327,7 +339,10 @@ def _change(
         mean_b = _mean(list(values_b.values()))
     found = paired_ratio({key: values_a[key] for key in both}, {key: values_b[key] for key in both})
     ratio = found.ratio if found else None
-    if not paired and mean_a and mean_b:
+    if found:  # so that the change is that of what is shown
+        mean_a = _geometric_mean([value for key in both if (value := values_a[key]) and values_b[key]])
+        mean_b = mean_a * found.ratio
+    elif not paired and mean_a and mean_b:
         ratio = mean_b / mean_a
     return Change(
         metric=metric,
@@ -346,9 +361,15 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return math.fsum(known) / len(known) if known else None
 
 
+def _geometric_mean(values: Sequence[float]) -> float:
+    return math.exp(math.fsum(map(math.log, values)) / len(values))
+
+
 def _notes(a: Findings, b: Findings, cells: Sequence[Compared], *, by_place: bool) -> list[str]:
     """What qualifies the whole comparison."""
     notes = []
+    if is_simulated(a) and is_simulated(b):
+        notes.append("both sweeps are simulated: nothing here was measured")
     if by_place:
         rates = dict.fromkeys((cell.rate_a, cell.rate_b) for cell in cells)
         pairs = ", ".join(f"{one:g} and {other:g}" for one, other in sorted(rates))
@@ -366,6 +387,10 @@ def _notes(a: Findings, b: Findings, cells: Sequence[Compared], *, by_place: boo
     if limits[0] != limits[1]:
         said = " and ".join("/".join(f"{limit:g}" for limit in sorted(some)) for some in limits)
         notes.append(f"requests were waited for differently long after the last arrival: {said} s")
+    if failing := sum(cell.fails_a or cell.fails_b for cell in cells):
+        notes.append(
+            f"in {failing} of {len(cells)} cells requests failed: latency is of those that were served"
+        )
     cut = sum(one.censored for cell in cells for one in cell.changes.values())
     if cut:
         notes.append(

@@ -121,7 +121,8 @@ def _text(found: "Comparison") -> Iterator[str]:
     from results.report.comparison import NAMES, change_text, value
 
     first, second = ("measured", "predicted") if found.prediction else ("A", "B")
-    yield f"{first}: {found.a}   {second}: {found.b}"
+    names = [f"{one} (simulated)" if one in found.simulated else one for one in (found.a, found.b)]
+    yield f"{first}: {names[0]}   {second}: {names[1]}"
     for metric in found.metrics:
         yield ""
         yield NAMES.get(metric, metric)
@@ -178,14 +179,19 @@ def _judge(found: "Comparison", than: float) -> None:
     worse = found.worse(than)
     for one in worse:
         if one.by is None:
-            tell(f"worse: {one.cell} is overloaded or cut off, and was not")
+            said = (
+                "fails requests, and did not"
+                if one.metric == "failures"
+                else "is overloaded or cut off, and was not"
+            )
+            tell(f"worse: {one.cell} {said}")
         else:
             name = NAMES.get(one.metric, one.metric)
             tell(f"worse: {name} of {one.cell}, by {100 * one.by:.1f} % at least (allowed {allowed})")
     if untold := found.untold(than):
         tell(
             f"cannot be told: {len(untold)} changes look worse by more than {allowed} and have no interval, such as "
-            f"{untold[0]}; three repeats of the same requests on both sides give one"
+            f"{NAMES.get(untold[0][0], untold[0][0])} of {untold[0][1]}; three repeats of the same requests on both sides give one"
         )
     if found.only_a:
         tell(f"cannot be told: {len(found.only_a)} cells of {found.a} are not in {found.b}")
@@ -198,6 +204,7 @@ def _to_dict(found: "Comparison") -> dict[str, Any]:
         "a": found.a,
         "b": found.b,
         "prediction": found.prediction,
+        "simulated": list(found.simulated),
         "cells": [asdict(cell) for cell in found.cells],
         "only_a": list(found.only_a),
         "only_b": list(found.only_b),

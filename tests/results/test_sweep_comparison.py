@@ -98,7 +98,7 @@ def test_repeats_of_the_same_requests_are_paired():
     )
     assert (change.pairs, change.ratio) == (3, pytest.approx(1.1))
     assert (change.low, change.high) == (pytest.approx(1.1), pytest.approx(1.1))
-    assert (change.a, change.b) == (pytest.approx(7 / 3), pytest.approx(7.7 / 3))
+    assert (change.a, change.b) == (pytest.approx(2), pytest.approx(2.2))
 
 
 @pytest.mark.parametrize("other", [{"seed": 1}, {"requests": 61}])
@@ -163,6 +163,17 @@ def test_a_cell_that_is_overloaded_and_was_not_is_worse_and_its_latency_says_not
     both = compare(findings(cell(verdicts=OVER)), findings(cell(values=(9, 9, 9), verdicts=OVER)), ("a", "b"))
     assert both.worse(0.05) == []
     assert {error.metric for error in both.errors()} == {THROUGHPUT}
+
+
+def test_a_cell_that_fails_requests_and_did_not_is_worse_and_a_note_says_what_latency_is_of():
+    failing = (Verdict(name="failures", detail="3 of 60"),)
+    found = compare(findings(cell()), findings(cell(verdicts=failing)), ("a", "b"))
+    assert [(one.metric, one.by) for one in found.worse(0.05)] == [("failures", None)]
+    assert any("requests failed: latency is of those that were served" in note for note in found.notes)
+    assert (
+        compare(findings(cell(verdicts=failing)), findings(cell(verdicts=failing)), ("a", "b")).worse(0.05)
+        == []
+    )
 
 
 def test_goodput_is_compared_where_both_have_it():
