@@ -5,7 +5,7 @@ the knee was.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Decimal
 from typing import Any, Protocol
@@ -19,7 +19,7 @@ from experiments.cells import lane_key
 from experiments.config import SweepConfig
 from experiments.grid import Setting
 from experiments.resolved import Resolved
-from experiments.theory import Work, iteration_capacity, lockstep_capacity
+from experiments.theory import Work, gated_capacity, iteration_capacity, lockstep_capacity
 
 LOW_UTILISATION = 0.5  # lowest rate: every setting keeps up, and naive waits long for a full batch
 NEAR_UTILISATION = 0.9  # middle rate: the slowest setting only just keeps up
@@ -129,9 +129,15 @@ def from_record(values: Mapping[str, Any]) -> Linear:
 
 
 def capacity(setting: Setting, work: Work, model: StepModel) -> float:
-    """Requests/s that a setting can sustain, by the formula that fits its strategy."""
-    formula = lockstep_capacity if setting.lockstep_bound else iteration_capacity
-    return formula(work, model, setting.max_batch_size)
+    """Requests/s that a setting can sustain, by the formula that fits its strategy and its engine."""
+    return formula(setting)(work, model, setting.max_batch_size)
+
+
+def formula(setting: Setting) -> Callable[[Work, StepModel, int], float]:
+    """μ by batch size: slots that are filled again, or batches that end with their longest row, padded or not."""
+    if not setting.lockstep_bound:
+        return iteration_capacity
+    return lockstep_capacity if setting.pads else gated_capacity
 
 
 def resolve_rates(config: SweepConfig, step_times: Mapping[str, StepModel]) -> Resolved:

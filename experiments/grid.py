@@ -36,7 +36,12 @@ class Setting:
     engine: Mapping[str, Any]
     model: ModelSpec | None  # None on a backend that loads none
     max_batch_size: int
-    lockstep_bound: bool  # releases batch by batch (naive, dynamic): the lockstep capacity applies
+    lockstep_bound: bool  # releases batch by batch (naive, dynamic), and waits for the longest row of each
+
+    @property
+    def pads(self) -> bool:
+        """Whether its engine runs a padded batch to its longest row; else it forms its batch anew at each step."""
+        return not BACKENDS[self.backend].args_type.model_validate(dict(self.engine)).joinable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,6 +53,15 @@ class Work:
         """The longest prompt and the longest output together: what a request may come to hold."""
         return self.prompts.maximum + self.outputs.maximum
 
+    def held_in_blocks(self, block_tokens: int) -> float:
+        """`held_tokens`, and the part of the last block that is free: half of one on average."""
+        return self.held_tokens + (block_tokens - 1) / 2
+
+    def reserved_tokens(self, limit_tokens: int, block_tokens: int) -> float:
+        """What whole blocks for the prompt and a declared limit of output take, on average."""
+        blocks = -(-(self.prompts.values + limit_tokens) // block_tokens)
+        return block_tokens * float(blocks @ np.diff(self.prompts.cumulative, prepend=0.0))
+
 
 def lockstep_batch_s(work: Work, model: StepModel, batch: int) -> float:
     """A whole batch, padded and run to its longest row.
@@ -62,6 +71,35 @@ def lockstep_batch_s(work: Work, model: StepModel, batch: int) -> float:
     prompt, output = work.prompts.mean_of_maximum(batch), work.outputs.mean_of_maximum(batch)
     first_s = model.step_s(batch, prefill_tokens=batch * prompt, prefill_squares=batch * prompt**2)
     return first_s + (output - 1) * model.step_s(batch, batch * (prompt + output / 2))
+
+
+def gated_batch_s(work: Work, model: StepModel, batch: int, room: int | None = None) -> float:
+    """A batch that is launched whole on an engine whose finished rows leave: Σ over steps k of step(rows with o ≥ k).
+
+    The first step computes the B prompts, and the E[max o of B] − 1 others have B·(E[o] − 1) rows in them
+    altogether. So it is exact in expectation for a model that is a line, where a step takes all prompts.
+    Of more than `room` rows the others wait in the engine: `room` slots are kept full until so many are left.
+    """
+    if room is not None and batch > room:
+        turns = (batch - room) / room * work.outputs.mean()
+        return turns * iteration_step_s(work, model, room) + gated_batch_s(work, model, room)
+    first_s = gated_first_step_s(work, model, batch)
+    output, others = work.outputs.mean(), work.outputs.mean_of_maximum(batch) - 1
+    if others <= 0:
+        return first_s
+    rows, context = batch * (output - 1) / others, batch * output * work.context_tokens / others
+    return first_s + others * model.step_s(rows, context)
+
+
+def gated_first_step_s(work: Work, model: StepModel, batch: int) -> float:
+    """The step that computes B prompts, none of them padded."""
+    prompts, squares = batch * work.prompts.mean(), batch * _mean_of_squares(work.prompts)
+    return model.step_s(batch, prefill_tokens=prompts, prefill_squares=squares)
+
+
+def rows_beside(outputs: LengthLaw, batch: int) -> float:
+    """How many rows of a gated batch are there at a decode step of one of them: 1 + (B − 1)·E[min o of 2] ÷ E[o]."""
+    return 1 + (batch - 1) * (2 - outputs.mean_of_maximum(2) / outputs.mean())
 
 
 def iteration_step_s(work: Work, model: StepModel, batch: int) -> float:
@@ -76,13 +114,19 @@ def iteration_step_s(work: Work, model: StepModel, batch: int) -> float:
 
 
 def lockstep_capacity(work: Work, model: StepModel, cap: int) -> float:
-    """μ of full batches that run to their longest row: B ÷ (time of a batch).
+    """μ of full, padded batches that run to their longest row: B ÷ (time of a batch).
 
     With the linear model B ÷ (B·E[max p of B]·c + E[max o of B]·step(B)), c the cost of a prompt token.
-    Naive and dynamic on an engine that re-forms its batch are gated: they wait for the longest row too, so
-    it holds for them as well, somewhat low because their finished rows leave.
     """
     return cap / lockstep_batch_s(work, model, cap)
+
+
+def gated_capacity(work: Work, model: StepModel, cap: int, room: int | None = None) -> float:
+    """μ of naive and dynamic on an engine that re-forms its batch: they too wait for the longest row, B ÷ `gated_batch_s`.
+
+    Prompts that take several steps, because a step has a budget of tokens, make it a few per cent less.
+    """
+    return cap / gated_batch_s(work, model, cap, room)
 
 
 def iteration_capacity(work: Work, model: StepModel, cap: int) -> float:

@@ -42,13 +42,18 @@ class Basis:
     shape: ModelShape | None = None
     arrival_lag_s: float = 0.0  # from a planned arrival until the engine's strategy has it
     engines: tuple[MeasuredEngine, ...] = ()  # what the engines of a calibration said of themselves
+    assumed_kv_tokens: int | None = None  # by a simulated sweep, which names no hardware
+    assumed_kv_bytes_per_token: int | None = None
+
+    @property
+    def kv_bytes_per_token(self) -> int | None:
+        """None where the model's shape is not known."""
+        return self.shape.kv_bytes_per_token if self.shape else self.assumed_kv_bytes_per_token
 
     def kv_tokens(self, setting: Setting) -> int | None:
-        """What the KV cache holds, None where the memory is not known. ModelError if the model does not fit."""
-        if (told := reported(self.engines, setting.engine)).kv_blocks and told.kv_block_tokens:
-            return told.kv_blocks * told.kv_block_tokens
+        """What the memory leaves to the KV cache, None where it is not known. ModelError if the model does not fit."""
         if self.hardware is None or self.shape is None:
-            return None
+            return self.assumed_kv_tokens
         share = setting.engine.get(MEMORY_SHARE.get(setting.backend, ""), WHOLE_MEMORY)
         return self.hardware.kv_tokens(self.shape, share)
 
@@ -132,7 +137,15 @@ def measured(sweep: Mapping[str, Any]) -> dict[str, Linear]:
 def assumed(record: Mapping[str, Any]) -> dict[str, Basis]:
     """What a simulated sweep took its backends to be. KeyError, TypeError or ValueError if that is not said."""
     return {
-        name: Basis(model=recorded(one["step_model"]), kind="assumed", text=one["text"])
+        name: Basis(
+            model=recorded(one["step_model"]),
+            kind="assumed",
+            text=one["text"],
+            arrival_lag_s=float(one.get("arrival_lag_s", 0.0)),
+            engines=tuple(MeasuredEngine(**engine) for engine in one.get("engines", ())),
+            assumed_kv_tokens=one.get("kv_tokens"),
+            assumed_kv_bytes_per_token=one.get("kv_bytes_per_token"),
+        )
         for name, one in record["backends"].items()
     }
 

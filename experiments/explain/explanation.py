@@ -6,25 +6,32 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from experiments.capacity import resolve_rates
+from experiments.capacity import formula, resolve_rates
 from experiments.config import SweepConfig
 from experiments.explain.basis import Basis
-from experiments.explain.memory import PaddedMemory, padded_memory, pads
+from experiments.explain.memory import PaddedMemory, padded_memory
 from experiments.explain.memory import to_dict as memory_to_dict
 from experiments.grid import Setting
+from experiments.simulation.kv_pool import KVPool, kv_pool
+from experiments.simulation.padding import padded_budget
+from experiments.simulation.premise import Premise
+from experiments.simulation_entry import SimulationEntry
 from experiments.theory import (
     Work,
     batch_at,
     fill_wait_s,
+    gated_capacity,
+    gated_first_step_s,
     ideal_tokens_per_s,
     idle_batch,
-    iteration_capacity,
+    iteration_step_s,
     kv_batch,
     lockstep_batch_s,
-    lockstep_capacity,
     lockstep_efficiency,
     mm1_wait_s,
+    rows_beside,
 )
+from strategies.kv_budget import KVBudget
 
 SHOWN_UP_TO = 32  # batch sizes are shown at least so far, to see where the curves go
 
@@ -59,35 +66,55 @@ class Theory:
     setting: Setting
     work: Work
     basis: Basis
-    memory: PaddedMemory | None = None  # of a padded batch
+    entry: SimulationEntry  # what the config says of engines in virtual time
+    limit_tokens: int  # the declared limit of an output
 
     @cached_property
+    def held(self) -> KVBudget | KVPool | None:
+        """What the engine keeps keys and values in, as virtual time has it; None where no limit is known."""
+        room = padded_budget if self.setting.pads else kv_pool
+        return room(self.setting, Premise.of(self.basis, self.setting), self.entry)
+
+    @property
     def kv_tokens(self) -> int | None:
-        """What the KV cache holds, or the budget of a padded batch; None where the memory is not known."""
-        if self.memory is not None:
-            return self.memory.budget.budget_bytes // self.memory.budget.bytes_per_token
-        return self.basis.kv_tokens(self.setting)
+        """What the KV cache holds, or the budget of a padded batch; None where no limit is known."""
+        if isinstance(self.held, KVBudget):
+            return self.held.budget_bytes // self.held.bytes_per_token
+        return None if self.held is None else self.held.tokens
 
     @cached_property
     def kv_limit(self) -> int | None:
-        """The most requests that the cache holds: of a padded batch all at their most, in slots on average."""
-        if self.kv_tokens is None:
+        """The most requests that it holds: padded rows all at their most; in slots on average, or at their limit."""
+        if isinstance(self.held, KVBudget):
+            return self.held.rows(self.work.prompts.maximum, self.limit_tokens)
+        if self.held is None:
             return None
-        if self.memory is not None:
-            return self.memory.budget.rows(self.work.prompts.maximum, self.memory.max_new_tokens)
-        each = self.work.most_tokens if self.setting.lockstep_bound else self.work.held_tokens
-        return kv_batch(self.kv_tokens, each)
+        block_tokens = self.held.block_tokens
+        if self.entry.admission == "reserve":
+            return kv_batch(self.held.tokens, self.work.reserved_tokens(self.limit_tokens, block_tokens))
+        return kv_batch(self.held.tokens, self.work.held_in_blocks(block_tokens))
+
+    @property
+    def room(self) -> int:
+        """How many of a full batch the engine runs at once: all, unless the cache holds fewer."""
+        most = self.setting.max_batch_size
+        return most if self.kv_limit is None else max(1, min(most, self.kv_limit))
+
+    @property
+    def gated(self) -> bool:
+        """Launched batch by batch on an engine that re-forms its own: what has no room waits in the engine."""
+        return self.setting.lockstep_bound and not self.setting.pads
 
     @property
     def cap(self) -> int:
-        """The largest batch: the setting's, unless the cache holds fewer."""
-        cap = self.setting.max_batch_size
-        return cap if self.kv_limit is None else max(1, min(cap, self.kv_limit))
+        """The most that are launched together, or in flight."""
+        return self.setting.max_batch_size if self.gated else self.room
 
     def capacity_of(self, batch: int) -> float:
         """μ if never more than `batch` were taken together."""
-        formula = lockstep_capacity if self.setting.lockstep_bound else iteration_capacity
-        return formula(self.work, self.basis.model, batch)
+        if self.gated:
+            return gated_capacity(self.work, self.basis.model, batch, self.room)
+        return formula(self.setting)(self.work, self.basis.model, batch)
 
     @cached_property
     def capacity(self) -> float:
@@ -134,6 +161,8 @@ class Theory:
     def service_s(self, batch: int) -> tuple[float, float]:
         """Until the first token and until the last of a mean request, in a batch of so many; no wait."""
         model, output = self.basis.model, self.work.outputs.mean()
+        if self.gated:
+            return self._gated_service_s(batch)
         step_s = model.step_s(batch, batch * self.work.context_tokens)
         if self.setting.lockstep_bound:
             rest_s = (self.work.outputs.mean_of_maximum(batch) - 1) * step_s
@@ -142,6 +171,15 @@ class Theory:
             prompt = self.work.prompts.mean()
             first_s = model.step_s(batch, prefill_tokens=prompt, prefill_squares=prompt**2)
         return first_s, first_s + (output - 1) * step_s
+
+    def _gated_service_s(self, batch: int) -> tuple[float, float]:
+        """Rows beyond the room leave the engine's queue one by one, E[o] ÷ room steps apart."""
+        model, output = self.basis.model, self.work.outputs.mean()
+        together = min(batch, self.room)
+        beyond, apart_s = batch - together, output / together * iteration_step_s(self.work, model, together)
+        first_s = gated_first_step_s(self.work, model, together) + beyond / batch * (beyond + 1) / 2 * apart_s
+        rows = rows_beside(self.work.outputs, together)
+        return first_s, first_s + (output - 1) * model.step_s(rows, rows * self.work.context_tokens)
 
 
 @dataclass(frozen=True)
@@ -196,7 +234,7 @@ def explain(config: SweepConfig, bases: Mapping[str, Basis], rates: Sequence[flo
     known = tuple(rates) or resolve_rates(config, models).rates
     memory = padded_memory(config, bases)
     theories = tuple(
-        Theory(setting, work, bases[setting.backend], memory if pads(setting) else None)
+        Theory(setting, work, bases[setting.backend], config.simulation, config.workload.limit_tokens)
         for setting in config.settings
     )
     for theory in theories:
@@ -249,6 +287,7 @@ def _setting(theory: Theory, rates: Sequence[float]) -> dict[str, Any]:
         "setting": theory.setting.label,
         "capacity_requests_per_s": theory.capacity,
         "capacity_tokens_per_s": theory.tokens_per_s,
+        "max_batch_size": theory.setting.max_batch_size,
         "cap": theory.cap,
         "kv_tokens": theory.kv_tokens,
         "kv_limit": theory.kv_limit,

@@ -9,13 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from deployments.backends.registry import BACKENDS
 from deployments.padded_memory import left_by
 from deployments.virtual.hardware import GIB, Hardware
 from deployments.virtual.model_shape import ModelShape
 from experiments.config import SweepConfig
 from experiments.explain.basis import Basis
-from experiments.grid import Setting
 from strategies.kv_budget import KVBudget
 
 PROMPTS = (128, 512, 1024, 2048, 4096)  # tokens
@@ -73,14 +71,9 @@ class PaddedMemory:
         return longest is not None and prompt_tokens > longest
 
 
-def pads(setting: Setting) -> bool:
-    """Whether its engine runs a padded batch to its longest row."""
-    return not BACKENDS[setting.backend].args_type.model_validate(dict(setting.engine)).joinable
-
-
 def padded_memory(config: SweepConfig, bases: Mapping[str, Basis]) -> PaddedMemory | None:
     """None where nothing pads, or the memory is not known. ModelError if the weights and the reserve do not fit."""
-    padded = [setting for setting in config.settings if pads(setting) and bases[setting.backend].hardware]
+    padded = [setting for setting in config.settings if setting.pads and bases[setting.backend].hardware]
     if not padded:
         return None
     basis, given = bases[padded[0].backend], padded[0].engine.get("kv_budget_bytes", "auto")

@@ -115,7 +115,10 @@ def _heading(explanation: Explanation) -> str:
     if not slots:
         return f"What runs together, up to {numbers.rate(top)}"
     widest = max(slots, key=lambda one: one.cap)
-    said = f"{widest.batch_at(top)} of the {widest.cap} slots of {widest.setting.label} are taken"
+    of = f"{widest.setting.max_batch_size} slots of {widest.setting.label}"
+    said = f"{widest.batch_at(top)} of the {of} are taken"
+    if widest.room < widest.setting.max_batch_size:
+        said += f", and the KV cache has room for {widest.room}"
     return f"At {numbers.rate(top)} {said}"
 
 

@@ -40,6 +40,7 @@ def text(explanation: Explanation) -> Iterator[str]:
         chosen = [one for one in explanation.theories if one.setting.strategy == strategy]
         if chosen:
             yield from ("", title, *_by_rate(explanation, _label, chosen, cell))
+            yield from (line for room in _rooms(chosen) for line in _wrapped(f"  {room}"))
 
 
 def seconds(value: float | None) -> str:
@@ -52,7 +53,15 @@ def _batches(theory: Theory, at: Point) -> str:
 
 
 def _in_flight(theory: Theory, at: Point) -> str:
-    return f"{at.batch} of {theory.cap}{'+' if at.utilisation > 1 else ''}"
+    return f"{at.batch} of {theory.setting.max_batch_size}{'+' if at.utilisation > 1 else ''}"
+
+
+def _rooms(theories: Sequence[Theory]) -> Iterator[str]:
+    """Where the KV cache, not the slots, bounds what runs together."""
+    for theory in theories:
+        if theory.room < theory.setting.max_batch_size:
+            setting = f"{theory.setting.backend}, {theory.setting.label}"
+            yield f"{setting}: {theory.setting.max_batch_size} at most, and KV room for {theory.room}"
 
 
 _TOPICS: tuple[tuple[str, str, Cell], ...] = (
@@ -193,7 +202,7 @@ def _wrapped(line: str) -> list[str]:
 
 def _table(titles: Sequence[str], rows: Sequence[Sequence[str]], *, right: int) -> list[str]:
     columns = [
-        Column(title=title, right=place >= right, least=None if place >= right else 8, turn=-place)
+        Column(title=title, right=place >= right, least=None if place >= right else 8, turn=place)
         for place, title in enumerate(titles)
     ]
     return [f"  {line}" for line in lines(columns, rows, WIDTH - 2)]

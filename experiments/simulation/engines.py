@@ -1,5 +1,7 @@
 """Which engine in virtual time a backend becomes: huggingface the lockstep one, what can be joined the iteration one."""
 
+from dataclasses import replace
+
 from deployments.backends.engine_args import VLLM_BATCHED_TOKENS
 from deployments.backends.registry import BACKENDS
 from deployments.virtual.engine import EngineSettings
@@ -8,11 +10,10 @@ from deployments.virtual.kv_cache import KVCache
 from deployments.virtual.lockstep import Lockstep
 from experiments.cells import Cell
 from experiments.explain.basis import reported
+from experiments.simulation.kv_pool import kv_pool
 from experiments.simulation.padding import kv_budget
 from experiments.simulation.premise import Premise
 from experiments.simulation_entry import SimulationEntry
-
-BLOCK_TOKENS = 16  # vLLM's on a GPU
 
 
 def engine_of(cell: Cell, premise: Premise, entry: SimulationEntry) -> EngineSettings:
@@ -53,27 +54,18 @@ def _order(cell: Cell, entry: SimulationEntry) -> Order:
 
 
 def _kv_cache(cell: Cell, premise: Premise, entry: SimulationEntry) -> KVCache | None:
-    """By the config, the engine's arguments, what the measured engine said, or the memory of the hardware.
-
-    None: no limit is known.
-    """
-    told = reported(premise.engines, cell.engine)
-    block_tokens = (
-        entry.kv_block_tokens or cell.engine.get("kv_block_tokens") or told.kv_block_tokens or BLOCK_TOKENS
-    )
-    blocks = entry.kv_blocks or cell.engine.get("kv_blocks") or told.kv_blocks
-    if blocks is None:
-        if premise.kv_tokens is None:
-            return None
-        blocks = max(1, premise.kv_tokens // block_tokens)
+    """None: no limit is known."""
+    pool = kv_pool(cell, premise, entry)
+    if pool is None:
+        return None
     known = KVCache(
-        blocks=blocks, block_tokens=block_tokens, admission=entry.admission, preemption=entry.preemption
-    )
-    return KVCache(
-        blocks=blocks,
-        block_tokens=block_tokens,
+        blocks=pool.blocks,
+        block_tokens=pool.block_tokens,
         admission=entry.admission,
         preemption=entry.preemption,
+    )
+    return replace(
+        known,
         bytes_per_token=premise.kv_bytes_per_token or known.bytes_per_token,
         swap_bytes_per_s=premise.swap_bytes_per_s or known.swap_bytes_per_s,
     )

@@ -7,6 +7,7 @@ from deployments.errors import ModelError
 from deployments.virtual.hardware import GIB
 from deployments.virtual.model_shape import model_shape
 from experiments.cells import Cell
+from experiments.grid import Setting
 from experiments.simulation.premise import Premise
 from experiments.simulation_entry import SimulationEntry
 from strategies.kv_budget import KVBudget
@@ -19,14 +20,15 @@ def kv_budget(cell: Cell, premise: Premise, entry: SimulationEntry) -> KVBudget 
 
     ModelError if the memory leaves nothing, or bytes are given and those of a token are not known.
     """
-    budget = _known(cell, premise, entry)
+    budget = padded_budget(cell, premise, entry)
     if budget is None:
         return None
     holds = budget.rows(cell.workload.prompt_law().maximum, cell.workload.limit_tokens)
     return None if holds >= cell.knobs["max_batch_size"] else budget
 
 
-def _known(cell: Cell, premise: Premise, entry: SimulationEntry) -> KVBudget | None:
+def padded_budget(cell: Cell | Setting, premise: Premise, entry: SimulationEntry) -> KVBudget | None:
+    """None where no limit is known. ModelError as `kv_budget`."""
     given: Any = cell.engine.get("kv_budget_bytes", AUTO)
     if given != AUTO:
         return KVBudget(budget_bytes=given, bytes_per_token=_bytes_per_token(cell, premise))
@@ -40,7 +42,7 @@ def _known(cell: Cell, premise: Premise, entry: SimulationEntry) -> KVBudget | N
     return KVBudget(budget_bytes=left_bytes, bytes_per_token=premise.kv_bytes_per_token)
 
 
-def _bytes_per_token(cell: Cell, premise: Premise) -> int:
+def _bytes_per_token(cell: Cell | Setting, premise: Premise) -> int:
     if premise.kv_bytes_per_token is not None:
         return premise.kv_bytes_per_token
     if cell.model is not None:

@@ -31,7 +31,7 @@ class Premise:
             kind=basis.kind,
             text=basis.text,
             kv_tokens=basis.kv_tokens(setting),
-            kv_bytes_per_token=basis.shape.kv_bytes_per_token if basis.shape else None,
+            kv_bytes_per_token=basis.kv_bytes_per_token,
             swap_bytes_per_s=basis.hardware.pcie_bytes_per_s if basis.hardware else None,
             arrival_lag_s=basis.arrival_lag_s,
             engines=basis.engines,

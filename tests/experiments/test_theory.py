@@ -1,5 +1,6 @@
 """Theory against MEASUREMENT's figures, against adding up step by step, and against drawing at random."""
 
+import itertools
 import math
 
 import numpy as np
@@ -12,6 +13,8 @@ from experiments.theory import (
     Work,
     batch_at,
     fill_wait_s,
+    gated_batch_s,
+    gated_capacity,
     ideal_tokens_per_s,
     idle_batch,
     iteration_capacity,
@@ -22,6 +25,7 @@ from experiments.theory import (
     lockstep_efficiency,
     mm1_wait_quantile_s,
     mm1_wait_s,
+    rows_beside,
 )
 from workloads import lengths
 
@@ -83,6 +87,35 @@ def test_a_lockstep_batch_is_the_sum_of_its_steps(batch):
     assert lockstep_batch_s(fixed, CONTEXT, batch) == pytest.approx(brute_lockstep_s(120, 40, batch))
 
 
+def test_a_gated_batch_is_the_mean_of_the_sums_of_its_steps():
+    """All 36 batches of two, step by step: a finished row is in no step, and no prompt is padded."""
+    requests = [(p, o) for p in (100, 200) for o in (10, 20, 60)]
+    whole_s, beside = [], []
+    for batch in itertools.product(requests, repeat=2):
+        squares = sum(p**2 for p, _ in batch)
+        whole_s.append(CONTEXT.step_s(2, 0, sum(p for p, _ in batch), squares))
+        for step in range(2, 61):
+            left = [p + step - 1 for p, o in batch if o >= step]
+            whole_s[-1] += CONTEXT.step_s(len(left), sum(left)) if left else 0.0
+            beside += [len(left)] * len(left)
+        beside += [2, 2]  # the first step
+    assert gated_batch_s(MIXED, CONTEXT, 2) == pytest.approx(np.mean(whole_s))
+    assert rows_beside(MIXED.outputs, 2) == pytest.approx(np.mean(beside))
+
+
+def test_what_has_no_room_makes_a_gated_batch_longer_and_never_better_than_its_slots():
+    assert gated_batch_s(MIXED, CONTEXT, 8, room=8) == gated_batch_s(MIXED, CONTEXT, 8)
+    assert gated_batch_s(MIXED, CONTEXT, 9, room=8) > gated_batch_s(MIXED, CONTEXT, 9)
+    limit = iteration_capacity(MIXED, CONTEXT, 8)
+    assert gated_capacity(MIXED, CONTEXT, 64, 8) < gated_capacity(MIXED, CONTEXT, 640, 8) < limit
+
+
+def test_blocks_are_whole():
+    assert MIXED.held_in_blocks(1) == MIXED.held_tokens
+    assert MIXED.reserved_tokens(60, 16) == (160 + 272) / 2
+    assert MIXED.reserved_tokens(60, 1) == 210
+
+
 def test_a_slot_of_an_iteration_engine_costs_what_its_steps_cost():
     """One slot: a request after the other, so the mean step times E[o] is the mean of whole requests."""
     whole_s = [brute_lockstep_s(p, o, 1) for p in (100, 200) for o in (10, 20, 60)]
@@ -121,7 +154,7 @@ def test_equal_lengths_waste_nothing_and_larger_batches_no_less(batch):
 
 
 @given(rate=st.floats(0.1, 60.0), cap=st.integers(1, 64))
-@pytest.mark.parametrize("formula", [lockstep_capacity, iteration_capacity])
+@pytest.mark.parametrize("formula", [lockstep_capacity, iteration_capacity, gated_capacity])
 def test_the_batch_at_a_rate_is_the_smallest_that_keeps_up(formula, rate, cap):
     def capacity(batch: int) -> float:
         return formula(MIXED, CONTEXT, batch)

@@ -160,9 +160,10 @@ def test_the_engine_has_the_limits_that_the_measured_one_told(
     assert engine.max_num_batched_tokens == 1024
     assert (engine.kv.blocks, engine.kv.block_tokens) == (364, 128)
     assert reported(found["vllm"].engines, {"max_num_seqs": 99}).kv_blocks == 364
-    (vllm,) = (setting for setting in config.settings if setting.strategy == "continuous")
-    assert found["vllm"].kv_tokens(vllm) == 364 * 128
-    told = [line.split() for line in text(explain(config, found))]
+    explanation = explain(config, found)
+    (vllm,) = (one for one in explanation.theories if one.setting.strategy == "continuous")
+    assert vllm.kv_tokens == 364 * 128
+    told = [line.split() for line in text(explanation)]
     assert ["–", "–"] in [line[-2:] for line in told if line[:2] == ["huggingface", "dynamic"]]
     assert "46,592" in [line[-2] for line in told if line[:2] == ["vllm", "continuous"]]
 

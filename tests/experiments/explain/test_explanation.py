@@ -6,7 +6,17 @@ from deployments.virtual.step_model import Linear
 from experiments.explain.basis import bases
 from experiments.explain.explanation import explain, to_dict
 from experiments.explain.guide_lines import gather_s, guides
-from experiments.theory import fill_wait_s, idle_batch, iteration_capacity, lockstep_capacity, mm1_wait_s
+from experiments.explain.text import text
+from experiments.simulation.engines import engine_of
+from experiments.simulation.simulation import Simulation
+from experiments.theory import (
+    fill_wait_s,
+    gated_capacity,
+    idle_batch,
+    iteration_capacity,
+    lockstep_capacity,
+    mm1_wait_s,
+)
 
 
 @pytest.fixture(scope="module")
@@ -23,8 +33,9 @@ def by_label(explanation, label, backend="vllm"):
 
 def test_each_strategy_has_the_capacity_of_its_kind(explained):
     work, model = explained.work, Linear()
-    assert by_label(explained, "naive · 4").capacity == lockstep_capacity(work, model, 4)
-    assert by_label(explained, "dynamic · 2 · 50 ms").capacity == lockstep_capacity(work, model, 2)
+    assert by_label(explained, "naive · 4", "huggingface").capacity == lockstep_capacity(work, model, 4)
+    assert by_label(explained, "naive · 4").capacity == gated_capacity(work, model, 4)
+    assert by_label(explained, "dynamic · 2 · 50 ms").capacity == gated_capacity(work, model, 2)
     assert by_label(explained, "continuous · 4").capacity == iteration_capacity(work, model, 4)
 
 
@@ -52,10 +63,58 @@ def test_a_small_cache_lowers_the_cap_and_with_it_the_capacity(made_config):
     strategies = [{"strategy": "continuous", "backends": "vllm", "max_batch_size": [4, 32]}]
     config = made_config(workload=workload, strategies=strategies)
     small, large = explain(config, bases(config, hardware="h100")).theories
-    # 0.9·80e9 − 0.27e9 bytes ÷ 23,040 = 3,113,323 tokens; a slot holds 1,000,002.5 on average
-    assert (small.kv_tokens, small.kv_limit) == (3_113_323, 3)
+    # 0.9·80e9 − 0.27e9 bytes ÷ 23,040 = 3,113,323 tokens in blocks of 16; a slot holds 1,000,002.5 on average
+    assert (small.kv_tokens, small.kv_limit) == (3_113_312, 3)
     assert (small.cap, large.cap) == (3, 3)
     assert small.capacity == large.capacity
+
+
+@pytest.mark.parametrize(
+    ("block", "engine", "hardware", "tokens"),
+    [
+        ({"kv_blocks": 120}, {}, "h100", 120 * 16),
+        ({"kv_blocks": 120, "kv_block_tokens": 32}, {}, None, 120 * 32),
+        ({}, {"kv_blocks": 9}, "l4", 9 * 256),
+        ({"kv_blocks": 30}, {"kv_blocks": 9}, None, 30 * 256),
+        ({}, {}, None, None),
+    ],
+)
+def test_theory_has_the_pool_that_virtual_time_has(made_config, block, engine, hardware, tokens):
+    backend = "huggingface-continuous" if engine else "vllm"
+    strategies = [{"strategy": "continuous", "backends": backend, "max_batch_size": 64}]
+    config = made_config(simulation=block, backends={backend: engine}, strategies=strategies)
+    found = bases(config, hardware=hardware)
+    (theory,) = explain(config, found).theories
+    simulation = Simulation.of(config, found)
+    kv = engine_of(simulation.cells()[0], simulation.premises[backend], config.simulation).kv
+    assert theory.kv_tokens == tokens == (kv and kv.blocks * kv.block_tokens)
+
+
+def test_what_is_reserved_lowers_the_room(made_config):
+    rooms = {}
+    for admission in ("optimistic", "reserve"):
+        config = made_config(simulation={"kv_blocks": 120, "admission": admission})
+        rooms[admission] = by_label(explain(config, bases(config)), "continuous · 4").kv_limit
+    # 16 to 64 tokens of prompt and 32 reserved in blocks of 16: (48 + 16·64 + 16·80 + 16·96) ÷ 49 = 79.3
+    assert rooms["reserve"] == 24
+    assert rooms["optimistic"] > 24
+
+
+def test_naive_waits_for_its_n_where_the_cache_has_room_for_fewer(made_config):
+    strategies = [
+        {"strategy": "naive", "backends": "vllm", "max_batch_size": 64},
+        {"strategy": "continuous", "backends": "vllm", "max_batch_size": 64},
+    ]
+    config = made_config(simulation={"kv_blocks": 120}, strategies=strategies)
+    explanation = explain(config, bases(config))
+    naive, continuous = explanation.theories
+    assert naive.kv_limit == continuous.kv_limit == continuous.cap < 64
+    assert naive.at(4.0).fill_wait_s == gather_s(naive, 4.0) == fill_wait_s(64, 4.0)
+    assert naive.capacity == gated_capacity(explanation.work, Linear(), 64, naive.room)
+    assert naive.capacity < gated_capacity(explanation.work, Linear(), 64)
+    said = list(text(explanation))
+    assert f"  vllm, continuous · 64: 64 at most, and KV room for {continuous.room}" in said
+    assert f"{continuous.at(4.0).batch} of 64" in " ".join(said)
 
 
 def test_automatic_rates_come_from_the_step_times(made_config):
