@@ -72,8 +72,10 @@ def parse(text: str) -> tuple[Target, ...]:
             raise ValueError(f"must limit one of {', '.join(METRICS)}, got {metric}")
         if not 0 < percentile <= 100 or limit_s <= 0:
             raise ValueError(f"must have a percentile in 0..100 and a limit above 0, got {part.strip()}")
+        if any((metric, percentile) == (one.metric, one.percentile) for one in targets):
+            raise ValueError(f"must limit {metric}_p{percentile:g} once, got it twice")
         targets.append(Target(metric=metric, percentile=percentile, limit_s=limit_s))
-    return tuple(dict.fromkeys(targets))
+    return tuple(targets)
 
 
 def judge(trial: Trial, requests: pa.Table, batches: pa.Table, targets: tuple[Target, ...]) -> Judgement:

@@ -46,7 +46,17 @@ def test_limits_are_read_in_either_unit_and_written_as_they_are_read():
 
 
 @pytest.mark.parametrize(
-    "text", ["", "ttft_p99", "ttft_p99=5", "ttft_p99=-5ms", "ttft_p99=5m", "p99=5s", "x_p9=1s"]
+    "text",
+    [
+        "",
+        "ttft_p99",
+        "ttft_p99=5",
+        "ttft_p99=-5ms",
+        "ttft_p99=5m",
+        "p99=5s",
+        "x_p9=1s",
+        "ttft_p9=1s,ttft_p9=2s",
+    ],
 )
 def test_anything_else_is_refused(text: str):
     with pytest.raises(ValueError, match="must"):
