@@ -9,6 +9,7 @@ from deployments.backends.registry import BACKENDS
 from deployments.models import PRESETS
 from experiments.complaints import nearest
 from experiments.document import Location, Problem, key_path, shown
+from experiments.grid import PASS_TOKENS, SLOTS
 from workloads.errors import WorkloadError
 from workloads.sharegpt import read_conversations
 
@@ -27,7 +28,12 @@ def problems(config: "SweepConfig") -> list[Problem]:
 
 def problems_of_settings(config: "SweepConfig") -> list[Problem]:
     """What is wrong with settings that are themselves in order."""
-    return [*_context_problems(config), *_cache_problems(config), *_prompt_problems(config)]
+    return [
+        *_context_problems(config),
+        *_cache_problems(config),
+        *_pass_problems(config),
+        *_prompt_problems(config),
+    ]
 
 
 def warnings(config: "SweepConfig") -> list[str]:
@@ -121,6 +127,20 @@ def _cache_problems(config: "SweepConfig") -> list[Problem]:
             text = f"must hold {longest} tokens, the longest prompt and output, got {blocks} × {tokens}"
             found.append(Problem(("backends", setting.backend, "kv_blocks"), text))
     return list(dict.fromkeys(found))
+
+
+def _pass_problems(config: "SweepConfig") -> list[Problem]:
+    """Tokens of a simulated step, where an engine's arguments leave them open, that are fewer than its sequences."""
+    given = config.simulation.max_num_batched_tokens
+    slots = [
+        setting.engine[SLOTS]
+        for setting in config.settings
+        if SLOTS in setting.engine and PASS_TOKENS not in setting.engine
+    ]
+    if given is None or given >= max(slots, default=0):
+        return []
+    text = f"must be at least {max(slots)}, the most sequences of a step, got {given}: each needs one of them"
+    return [Problem(("simulation", PASS_TOKENS), text)]
 
 
 def _prompt_problems(config: "SweepConfig") -> list[Problem]:

@@ -13,6 +13,7 @@ def standing_document(one: "Standing") -> dict[str, Any]:
         "name": one.name,
         "folder": str(one.folder),
         "state": one.state,
+        "simulated": "simulated" in one.info,
         "begun_at": one.begun_at,
         "driver": held and {"pid": held.pid, "host": held.host, "since": held.since, "alive": held.alive},
         "planned_cells": one.planned,

@@ -14,14 +14,16 @@ from typing import Any, Self
 
 import numpy as np
 
+from deployments.errors import ModelError
 from experiments.capacity import resolve_rates
-from experiments.cells import Cell, cells, cells_hash
+from experiments.cells import Cell, cell_at, cells, cells_hash
 from experiments.config import SweepConfig, parse
 from experiments.errors import ConfigError
 from experiments.explain.basis import Basis
 from experiments.provenance import provenance
 from experiments.resolved import Resolved
 from experiments.simulation.durations import in_words, lengthened
+from experiments.simulation.engines import engine_of
 from experiments.simulation.premise import Premise
 from results.errors import StoreError, one_line
 from workloads.shape import Shape, shape
@@ -53,6 +55,7 @@ class Simulation:
         """`repeats`: 10, or more if the config has more, if left out. ModelError if a model does not fit.
 
         `rates`: what `arrival_rate: auto` is taken to be; left out: derived from the step times.
+        ConfigError if an engine could not be made, or its KV cache, given in blocks, does not hold the longest request.
         `lengthen`: whether durations may be longer than the config's; its requests are then not a measured sweep's.
         """
         count = max(FEWEST_REPEATS, config.repeats) if repeats is None else repeats
@@ -65,6 +68,7 @@ class Simulation:
             premises={name: Premise.of(bases[name], setting) for name, setting in of_backend.items()},
             options=tuple(options),
         )
+        made._check_engines()
         longer = replace(made, lengthen=True)
         return longer if lengthen and longer.resolve() != made.resolve() else made
 
@@ -148,6 +152,23 @@ class Simulation:
             "provenance": provenance(),
             "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
         }
+
+    def _check_engines(self) -> None:
+        """What a cell would fail with, said before anything is written."""
+        config, entry = self.config, self.config.simulation
+        longest = config.workload.prompt_law().maximum + config.workload.limit_tokens
+        for index, setting in enumerate(config.settings):
+            cell = cell_at(config, Resolved(rates=(), durations_s=()), index, 1.0, 1.0, 0)
+            try:
+                kv = getattr(engine_of(cell, self.premises[setting.backend], entry), "kv", None)
+            except (ModelError, ValueError) as error:
+                raise config.error(
+                    ("simulation",), f"{setting.label} on {setting.backend}: {error}"
+                ) from error
+            if entry.kv_blocks is not None and kv is not None and kv.blocks * kv.block_tokens < longest:
+                held = f"{kv.blocks} × {kv.block_tokens}"
+                text = f"must hold {longest} tokens, the longest prompt and output, got {held}"
+                raise config.error(("simulation", "kv_blocks"), text)
 
     def _as_configured(self) -> Resolved:
         models = {name: premise.step_model for name, premise in self.premises.items()}

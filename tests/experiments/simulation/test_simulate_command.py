@@ -68,7 +68,7 @@ def test_the_page_is_labelled_and_shows_knees_slots_and_theory(ran: tuple[Path, 
 def test_what_reads_a_sweep_reads_this_one(ran: tuple[Path, Any], batchyard: Batchyard, tmp_path: Path):
     folder, _ = ran
     listed = json.loads(batchyard("ls", "--results", folder.parent, "--json").stdout)
-    assert [one["state"] for one in listed] == ["complete"]
+    assert [(one["state"], one["simulated"]) for one in listed] == [("complete", True)]
     assert "complete, simulated" in batchyard("ls", "--results", folder.parent).stdout
     status = batchyard("status", folder)
     assert "simulated, not measured: vllm: roofline" in status.stdout
@@ -121,6 +121,17 @@ def test_automatic_rates_stand_on_both_sides_of_the_knees(
             {"strategies": [{"strategy": "continuous", "backends": "huggingface", "max_batch_size": 4}]},
             (),
             "continuous needs a backend that lets a request join",
+        ),
+        (
+            {"simulation": {"max_num_batched_tokens": 3}},
+            (),
+            "simulation.max_num_batched_tokens: must be at least 4, the most sequences of a step, got 3",
+        ),
+        ({"simulation": {"kv_blocks": 1}}, (), "simulation.kv_blocks: must hold "),
+        (
+            {"simulation": {"kv_reserve_gib": 1000}},
+            ("--hardware", "h200"),
+            "simulation.kv_reserve_gib 1000 leaves no memory for a padded batch",
         ),
         ({}, ("--hardware", "h201"), "--hardware"),
         (
