@@ -209,7 +209,9 @@ class Occupancy:
     repeat: int
     slots: int
     steps: int
-    utilisation: float | None  # of the whole trial
+    utilisation: float | None  # of the run, whole or cut
+    requests: int = 0  # that were run
+    planned: int = 0  # that the trial had
     stretches: tuple[Stretch, ...]
 
 

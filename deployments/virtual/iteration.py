@@ -3,7 +3,8 @@
 Between two steps, in this order:
 
 1. Room is made for the next token of every decoding sequence. When blocks of the KV cache run out, the
-   most recent arrival among the residents is preempted and goes to the front of the queue.
+   resident that joined last (the most recent arrival, unless the strategy's order is another) is preempted
+   and goes to the front of the queue.
 2. Unless something was preempted, the oldest in the queue are admitted while there is a free slot, room in
    the KV cache, and a part of the step's budget left.
 3. The budget (`max_num_batched_tokens`) goes to decoding sequences first, one token each, and then to

@@ -1,4 +1,4 @@
-"""Room in the KV cache by preemption, compiled: the most recent arrival among the residents goes first."""
+"""Room in the KV cache by preemption, compiled: the resident that joined last goes first."""
 
 from deployments.virtual.compiled import compiled
 from deployments.virtual.iteration_memory import NEVER, ON_HOST, Memory

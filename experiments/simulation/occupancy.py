@@ -51,8 +51,9 @@ def occupancy_of(sweep: Mapping[str, Any], done: Collection[str]) -> Iterator[Oc
     for cell in sorted(planned, key=lambda cell: -cell.rate):
         if (cell.backend, cell.setting) in chosen:
             engine = engine_of(cell, simulation.premises[cell.backend], simulation.config.simulation)
-            run = simulated(cell, columns_of(_first(shape_of(cell))), engine, occupancy=True)
-            yield _occupancy(cell, run)
+            made = shape_of(cell)
+            run = simulated(cell, columns_of(_first(made)), engine, occupancy=True)
+            yield _occupancy(cell, run, len(made))
 
 
 def _chosen(planned: Sequence[Cell]) -> Iterator[Cell]:
@@ -90,7 +91,7 @@ def _first(made: Shape) -> Shape:
     )
 
 
-def _occupancy(cell: Cell, run: Run) -> Occupancy:
+def _occupancy(cell: Cell, run: Run, planned: int) -> Occupancy:
     shown = [one for one in run.stretches or () if one.first_step < STEPS]
     return Occupancy(
         backend=shown_backend(cell.backend, VIRTUAL),
@@ -100,6 +101,8 @@ def _occupancy(cell: Cell, run: Run) -> Occupancy:
         slots=cell.knobs["max_batch_size"],
         steps=min(STEPS, run.passes),
         utilisation=run.utilisation,
+        requests=len(run.requests),
+        planned=planned,
         stretches=tuple(
             Stretch(
                 slot=one.slot,

@@ -41,11 +41,20 @@ def panel(findings: Findings) -> Panel | Absent:
         notes=(
             "Each row is a slot, each column one forward pass; all strategies get the same requests. "
             + "; ".join(f"{name}: {why}" for name, why in _HOLDINGS.items())
-            + ". Empty: nobody. Useful: slot-steps that made an output token ÷ (slots × passes), over the whole "
-            "trial; a prefill pass but the last makes none. Where all keep up, a strategy that gathers full batches "
+            + ". Empty: nobody. Useful: slot-steps that made an output token ÷ (slots × passes), over "
+            f"{_extent(findings.occupancy)}; a prefill pass but the last makes none. Where all keep up, a strategy that gathers full batches "
             "uses its slots better and answers later: compare at a rate that overloads.",
         ),
     )
+
+
+def _extent(shown: Sequence[Occupancy]) -> str:
+    """Say of what the shares are."""
+    cut = [one for one in shown if one.requests < one.planned]
+    if not cut:
+        return "the whole trial"
+    at = ", ".join(dict.fromkeys(numbers.rate(one.rate) for one in cut))
+    return f"the whole trial, at {at} over its first {max(one.requests for one in cut):,} requests alone"
 
 
 def _view(shown: Sequence[Occupancy], rate: float) -> View:
