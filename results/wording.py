@@ -33,6 +33,8 @@ def _effect(change: Change | None, what: str) -> tuple[str, str]:
     if change is None:
         return f"gave no {what} to compare", ""
     percent = 100 * (change.ratio - 1)
+    if change.low is None and f"{abs(percent):.1f}" == "0.0":
+        return f"showed no change in {what}", "(0.0 %)"
     verb = f"{'reduced' if percent < 0 else 'raised'} {what}"
     if change.low is None or change.high is None:
         return verb, f"by {_percent(abs(percent))} %"

@@ -40,6 +40,8 @@ def change(ratio: float, low: float | None = None, high: float | None = None, pa
         (change(0.985, 0.98, 0.99), "reduced latency by 1.5 % [1.0, 2.0] at λ = 2 req/s"),
         (change(0.97, 0.91, 1.04), "showed no difference in latency (−3.0 % [−9.0, +4.0]) at λ = 2 req/s"),
         (change(0.5, pairs=1), "reduced latency by 50 % at λ = 2 req/s"),
+        (change(1.0004, pairs=1), "showed no change in latency (0.0 %) at λ = 2 req/s"),
+        (change(0.9994, pairs=1), "reduced latency by 0.1 % at λ = 2 req/s"),
         (None, "gave no latency to compare at λ = 2 req/s"),
     ],
 )
