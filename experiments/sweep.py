@@ -117,7 +117,7 @@ def draw(store: Store) -> str:
 def drawn(store: Store, spread: Spread = map) -> tuple[str, Findings]:
     """The same, and what is on the page. `spread` as in `find`."""
     path, findings = f"{store.root}/{PAGE}", find(store, spread)
-    write_page(with_occupancy(with_guides(findings)), store, path)
+    write_page(with_occupancy(with_guides(findings, store.root)), store, path)
     return path, findings
 
 

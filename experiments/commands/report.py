@@ -38,7 +38,7 @@ def report(
         check_sweep(store.read_sweep() or {}, folder, SHOWN)
         path = _page(folder, output, force=force)
         findings = find(store)
-        write_page(with_occupancy(with_guides(findings)), store, path)
+        write_page(with_occupancy(with_guides(findings, store.root)), store, path)
         for problem in store.problems:
             tell(f"warning: {problem}")
         if as_json:

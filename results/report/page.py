@@ -33,7 +33,7 @@ def render(findings: Findings, store: Store) -> str:
         verdict_meanings=glossary.VERDICTS,
         marks=curves.MARKS,
         guided=bool(findings.guides),
-        guide_note=theory.NOTE,
+        guide_note=theory.note(findings.guides),
         series=series_of(findings),
         metrics=glossary.EXPLAINED,
         trust=trust(findings, store),

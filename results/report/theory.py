@@ -35,6 +35,12 @@ def lines(
     return found
 
 
+def note(guides: Sequence[Guide]) -> str:
+    """Say what thin lines are, and on which step times those of each backend rest."""
+    bases = {guide.backend: guide.basis for guide in guides}
+    return " ".join((NOTE, *(f"Step times of {backend}: {basis}." for backend, basis in bases.items())))
+
+
 def hover(one: Series, guide: Guide, metric: Metric, rate: float, value: float) -> str:
     """Say what one point is, escaped: Plotly reads hover text as HTML."""
     return "<br>".join(

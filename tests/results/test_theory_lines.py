@@ -64,6 +64,7 @@ def test_each_latency_has_its_own_guide_and_others_none(guided):
 
 def test_the_page_offers_to_switch_theory_off_only_where_there_is_some(guided, made_store):
     assert render(guided, made_store).count('data-series="theory"') == 1
+    assert "Step times of vllm: made up." in render(guided, made_store)
     plain = render(replace(guided, guides=()), made_store)
     assert 'data-series="theory"' not in plain
     assert "Thin lines" not in plain
