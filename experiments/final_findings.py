@@ -35,6 +35,8 @@ def show_findings(findings: Findings, page: str) -> None:
         show_prose(f"Expected (the page says what, and why): {verdicts}.")
     for cause in sorted({f"{failure.cause}: {failure.error}" for failure in findings.failures}):
         tell(f"failed attempt: {cause}")
+    for note in findings.sweep.get("trace_notes", ()):
+        show_prose(f"Trace: {note}.")
     show(f"page: {page}")
 
 

@@ -28,6 +28,12 @@ def check_inputs(config: SweepConfig, info: Mapping[str, Any]) -> None:
             raise config.error(key, text)
 
 
+def trace_notes(config: SweepConfig) -> dict[str, list[str]]:
+    """For sweep.json: what was left out or cut of the trace, and what is unusual of it; empty without."""
+    trace = config.workload.trace
+    return {"trace_notes": notes} if trace is not None and (notes := trace.notes()) else {}
+
+
 def _files(config: SweepConfig) -> Iterator[tuple[Location, str]]:
     workload = config.workload
     if workload.prompts.path is not None:

@@ -10,7 +10,7 @@ from experiments.config import SLO, SweepConfig
 from experiments.consistency import unfilled_now
 from experiments.console import Say
 from experiments.errors import ConfigError
-from experiments.inputs import check_inputs, input_hashes
+from experiments.inputs import check_inputs, input_hashes, trace_notes
 from experiments.provenance import provenance
 from experiments.resolved import Resolved
 from experiments.traffic import traffic
@@ -94,6 +94,7 @@ def resolve_and_record(config: SweepConfig, store: Store, gpus: int, say: Say) -
         "cells_hash": cells_hash(planned),
         "workload_hashes": workload_hashes(planned),
         "input_hashes": input_hashes(config),
+        **trace_notes(config),
         "provenance": provenance(),
         "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
     }

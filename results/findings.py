@@ -42,7 +42,7 @@ class TrialSummary:
     Metric names: `throughput_tokens_per_s`, `throughput_requests_per_s` (first planned arrival → last
     completion), `steady_throughput_tokens_per_s`, `steady_throughput_requests_per_s`, `offered_rate`,
     `achieved_rate`, `backlog_slope`, `batch_size_mean`, `padding_waste`, `lockstep_waste`,
-    `bandwidth_utilisation`, and `<metric>_<statistic>` with metric in queue_wait_s, ttft_s, tpot_s, itl_s, e2e_s,
+    `bandwidth_utilisation`, `kv_use_mean`, `kv_use_peak`, `kv_preemptions` (results.kv_cache), and `<metric>_<statistic>` with metric in queue_wait_s, ttft_s, tpot_s, itl_s, e2e_s,
     held_s, delivered_s, dispatch_lag_s, transport_s and statistic in p50, p90, p95, p99, mean, count;
     `requests_in_system`, `little_error`, `identity_error`, `miscounted_requests` (results.conservation), and for each SLO of the sweep `goodput_share@<slo>` and its like
     (results.goodput).

@@ -48,10 +48,17 @@ SETTINGS: list[pa.Field] = [
     column("max_batch_size", pa.int32(), "naive's N, dynamic's cap, continuous' slots.", unit="requests"),
     column("max_wait_ms", pa.float64(), "How long dynamic lets the oldest request wait.", unit="ms"),
     column("timer", pa.string(), "From when that wait counts: arrival, or idle (of the engine)."),
-    always("backend", pa.string(), "What ran the requests."),
+    always(
+        "backend",
+        pa.string(),
+        "What ran the requests; of a simulated sweep (device virtual) what virtual time stood in for.",
+    ),
     always("model", pa.string(), "Hugging Face id, folder or preset; none on a backend without one."),
     always(
-        "device", pa.string(), "The GPU's name, or cpu; none where nothing is computed, virtual if simulated."
+        "device",
+        pa.string(),
+        "The GPU's name, or cpu; none where nothing is computed; virtual where no row was measured: "
+        "`batchyard simulate` made it.",
     ),
     always("rate", pa.float64(), "Planned arrivals.", unit="requests/s"),
     always("seed", pa.int64(), "Of the sweep; with `repeat` it seeds the workload."),
@@ -260,9 +267,7 @@ class Trial(BaseModel):
     measured_s: float  # first planned arrival → last completion
     total_s: float
     setup: dict[str, Any]  # provenance: versions, device, dtype, threads, git commit
-    counters: dict[
-        str, float
-    ] = {}  # what an engine in virtual time counted: preemptions, recomputed tokens, …
+    counters: dict[str, int] = {}  # what an engine in virtual time counted: preemptions, recomputed tokens, …
     warm_up: WarmUp | None = None  # null where nothing was run, or not recorded
     prefix_cache_share: float | None = None  # of prompt tokens that came from a prefix cache
     gpu_strangers: tuple[str, ...] = ()  # who else computed on its GPU when it began or ended

@@ -11,6 +11,7 @@ from results.bandwidth import of_trial
 from results.conservation import identity, littles_law
 from results.findings import TrialSummary
 from results.goodput import Slo, goodput
+from results.kv_cache import kv_cache
 from results.metrics import arrival_rates, column, request_statistics, throughput
 from results.records import Trial
 from results.verdicts import backlog, verdicts
@@ -48,6 +49,7 @@ def summarise(
         "padding_waste": _waste(sized, "padding_waste", "prompt_tokens"),
         "lockstep_waste": _waste(sized, "lockstep_waste", "output_tokens"),
         "bandwidth_utilisation": of_trial(trial, batches),
+        **kv_cache(batches),
         **request_statistics(steady, batches),
         **goodput(steady, slos),
         **littles_law(measured),

@@ -52,8 +52,11 @@ class TraceSpec(Strict):
         distinct = len(trace) - trace.same_times
         if distinct < 2:
             among = " among the chosen rows" if self.skip_rows or self.rows else ""
+            left_out = (
+                f" ({trace.empty_rows} rows have no prompt or no output tokens)" if trace.empty_rows else ""
+            )
             raise WorkloadError(
-                f"path {self.path}: must hold requests at 2 different times{among}, got {distinct}"
+                f"path {self.path}: must hold requests at 2 different times{among}, got {distinct}{left_out}"
             )
         return self
 

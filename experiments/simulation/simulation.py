@@ -20,6 +20,7 @@ from experiments.cells import Cell, cell_at, cells, cells_hash
 from experiments.config import SweepConfig, parse
 from experiments.errors import ConfigError
 from experiments.explain.basis import Basis
+from experiments.inputs import trace_notes
 from experiments.provenance import provenance
 from experiments.resolved import Resolved
 from experiments.simulation.durations import in_words, lengthened
@@ -55,7 +56,7 @@ class Simulation:
         """`repeats`: 10, or more if the config has more, if left out. ModelError if a model does not fit.
 
         `rates`: what `arrival_rate: auto` is taken to be; left out: derived from the step times.
-        ConfigError if an engine could not be made, or its KV cache, given in blocks, does not hold the longest request.
+        ConfigError if an engine could not be made, or its KV cache, given in blocks, does not hold the shortest request.
         `lengthen`: whether durations may be longer than the config's; its requests are then not a measured sweep's.
         """
         count = max(FEWEST_REPEATS, config.repeats) if repeats is None else repeats
@@ -149,6 +150,7 @@ class Simulation:
             "planned_cells": len(planned),
             "cells_hash": cells_hash(planned),
             "workload_hashes": shape_hashes(planned),
+            **trace_notes(self.config),
             "provenance": provenance(),
             "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
         }
@@ -156,7 +158,7 @@ class Simulation:
     def _check_engines(self) -> None:
         """What a cell would fail with, said before anything is written."""
         config, entry = self.config, self.config.simulation
-        longest = config.workload.prompt_law().maximum + config.workload.limit_tokens
+        shortest = int(config.workload.prompt_law().values.min()) + 1  # a request that is larger fails alone
         for index, setting in enumerate(config.settings):
             cell = cell_at(config, Resolved(rates=(), durations_s=()), index, 1.0, 1.0, 0)
             try:
@@ -165,9 +167,9 @@ class Simulation:
                 raise config.error(
                     ("simulation",), f"{setting.label} on {setting.backend}: {error}"
                 ) from error
-            if entry.kv_blocks is not None and kv is not None and kv.blocks * kv.block_tokens < longest:
+            if entry.kv_blocks is not None and kv is not None and kv.blocks * kv.block_tokens < shortest:
                 held = f"{kv.blocks} × {kv.block_tokens}"
-                text = f"must hold {longest} tokens, the longest prompt and output, got {held}"
+                text = f"must hold {shortest} tokens, the shortest prompt and an output token, got {held}"
                 raise config.error(("simulation", "kv_blocks"), text)
 
     def _as_configured(self) -> Resolved:

@@ -20,6 +20,7 @@ _TRIGGERS: dict[str, str] = {
     "join": "the engine takes requests at once",
 }
 _LARGEST_DOT_PX = 30
+_CACHE = ("KV cache, mean", "KV cache, peak", "preemptions", "recomputed tokens", "swapped")
 
 
 def panel(findings: Findings) -> Panel | Absent:
@@ -45,6 +46,10 @@ def panel(findings: Findings) -> Panel | Absent:
         notes=(
             "Naive and dynamic release batches; with continuous batching a dot is the requests resident in an "
             "engine step. Triggers: " + "; ".join(f"{name}: {why}" for name, why in _TRIGGERS.items()) + ".",
+            (
+                "In the table: KV cache in use as a share of its blocks, over the steps of an engine that tells; preemptions, "
+                "tokens computed again and bytes moved to the host and back are sums over the repeats."
+            ),
         ),
     )
 
@@ -217,6 +222,7 @@ def _mean(cell: CellSummary | None) -> float | None:
 
 
 def _table(series: Sequence[Series]) -> Table:
+    cached = any(cell.trials and _has_cache(cell) for one in series for cell in one.cells)
     rows = []
     for one in series:
         for cell in one.cells:
@@ -232,6 +238,7 @@ def _table(series: Sequence[Series]) -> Table:
                     ", ".join(f"{name} {count}" for name, count in triggers.items()) or numbers.NOTHING,
                     numbers.number(cell.mean("padding_waste")),
                     numbers.number(cell.mean("lockstep_waste")),
+                    *(_cache(cell) if cached else ()),
                 )
             )
     columns = (
@@ -244,5 +251,34 @@ def _table(series: Sequence[Series]) -> Table:
         "triggers",
         "padding waste",
         "lockstep waste",
+        *(_CACHE if cached else ()),
     )
     return Table(columns=columns, rows=tuple(rows))
+
+
+def _has_cache(cell: CellSummary) -> bool:
+    return any(trial.metrics.get("kv_use_peak") is not None for trial in cell.trials)
+
+
+def _cache(cell: CellSummary) -> tuple[str, ...]:
+    """Give what `_CACHE` names: shares of the pool, and sums over the repeats."""
+    if not _has_cache(cell):
+        return (numbers.NOTHING,) * len(_CACHE)
+    peak = max(trial.metrics.get("kv_use_peak") or 0.0 for trial in cell.trials)
+    preemptions = [n for trial in cell.trials if (n := trial.metrics.get("kv_preemptions")) is not None]
+    counted = [trial.trial.counters for trial in cell.trials if trial.trial.counters]
+    sums = [
+        sum(one.get(name, 0) for one in counted) if counted else None
+        for name in ("recomputed_tokens", "swapped_bytes")
+    ]
+    return (
+        _percent(cell.mean("kv_use_mean")),
+        _percent(peak),
+        f"{sum(preemptions):,.0f}" if preemptions else numbers.NOTHING,
+        numbers.NOTHING if sums[0] is None else f"{sums[0]:,}",
+        numbers.size(sums[1]),
+    )
+
+
+def _percent(share: float | None) -> str:
+    return numbers.NOTHING if share is None else f"{numbers.number(100 * share)} %"

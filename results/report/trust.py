@@ -43,6 +43,7 @@ class Trust:
     failures: tuple[FailureRow, ...]
     memory: tuple[tuple[str, str], ...]  # kind, what it means
     problems: tuple[str, ...]
+    trace: tuple[str, ...]  # what became of a recorded trace
     laws: str
     drain: str
 
@@ -59,6 +60,7 @@ def trust(findings: Findings, store: Store) -> Trust:
         failures=(*_attempts(findings), *_requests(findings, store)),
         memory=tuple((kind, glossary.MEMORY.get(kind, "")) for kind in kinds),
         problems=tuple(store.problems),
+        trace=tuple(map(str, findings.sweep.get("trace_notes", ()))),
         laws=_laws(findings.trials),
         drain=_drain(findings.trials),
     )

@@ -200,7 +200,7 @@ def test_what_was_done_to_the_rows_is_said(tmp_path: Path) -> None:
     [
         ([(3, 1, 1)], {}, "path {path}: must hold requests at 2 different times, got 1"),
         ([(3, 1, 1), (3, 2, 2)], {}, "path {path}: must hold requests at 2 different times, got 1"),
-        ([(3, 1, 0), (4, 0, 2)], {}, "path {path}: must hold requests at 2 different times, got 0"),
+        ([(3, 1, 0), (4, 0, 2)], {}, "path {path}: must hold requests at 2 different times, got 0 (2 rows have no prompt or no output tokens)"),
         ([(3, 1, 1), (4, 1, 1)], {"skip_rows": 2}, "path {path}: must hold requests at 2 different times among the chosen rows, got 0"),
         ([(3, 1, 1), (4, 1, 1)], {"time_scale": [1, 2, 1.0]}, "time_scale must hold each value once, got 1 twice"),
         ([(4, 1, 1), (3, 1, 1)], {}, "path {path}:3: TIMESTAMP must not be before the row above, 2023-11-16 18:15:46.0000004, got 2023-11-16 18:15:46.0000003"),

@@ -7,9 +7,9 @@ from typing import Any
 import pyarrow.compute as pc
 import pytest
 
-from deployments.errors import ModelError
 from deployments.virtual.hardware import GIB
 from experiments.cells import Cell
+from experiments.errors import ConfigError
 from experiments.simulation.engines import engine_of
 from experiments.simulation.run import run_simulation
 from experiments.simulation.simulation import Simulation, shape_hash, shape_of
@@ -58,9 +58,8 @@ def test_the_budget_is_what_weights_and_reserve_leave_of_the_hardware(small: Sma
 def test_a_budget_in_bytes_needs_no_hardware_and_a_reserve_may_not_take_everything(small: Small):
     given = {"backends": {"huggingface": {"kv_budget_bytes": 100 * C_KV}}}
     assert budget_of(small(**given)) == KVBudget(budget_bytes=100 * C_KV, bytes_per_token=C_KV)
-    greedy = small(hardware="l4", simulation={"kv_reserve_gib": 30})
-    with pytest.raises(ModelError, match=r"simulation\.kv_reserve_gib 30 leaves no memory"):
-        budget_of(greedy)
+    with pytest.raises(ConfigError, match=r"simulation\.kv_reserve_gib 30 leaves no memory"):
+        small(hardware="l4", simulation={"kv_reserve_gib": 30})
 
 
 def test_rows_say_that_memory_ended_batches_and_that_length_pads_less(small: Small, tmp_path: Path):
