@@ -42,6 +42,7 @@ def render(found: Comparison) -> str:
         a=found.a,
         b=found.b,
         prediction=found.prediction,
+        simulated=found.simulated,
         headline=headline(found),
         lines=[*(f"{note[0].upper()}{note[1:]}." for note in found.notes), *missing],
     )

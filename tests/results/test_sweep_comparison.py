@@ -7,6 +7,7 @@ import pytest
 from results.comparisons import THROUGHPUT
 from results.findings import CellSummary, Findings, TrialSummary, Verdict
 from results.records import VIRTUAL
+from results.report.comparison import render
 from results.sweep_comparison import METRICS, Comparison, compare
 from tests.results.made_sweep import KNOBS, make_trial
 
@@ -118,6 +119,17 @@ def test_a_prediction_is_set_against_what_was_measured_whatever_comes_first():
     (error,) = (error for error in found.errors() if error.metric == "e2e_s_p99")
     assert (error.median, error.worst, error.cells) == (pytest.approx(0.5), pytest.approx(0.5), 1)
     assert error.worst_cell == "naive · 8 on vllm at 1 req/s"
+
+
+def test_two_simulated_sweeps_are_said_to_be_simulated():
+    made, again = (findings(cell(values=(value,) * 3, virtual=True)) for value in (2, 3))
+    found = compare(made, again, ("made", "again"))
+    assert (found.prediction, found.simulated) == (False, ("made", "again"))
+    assert any("both sweeps are simulated" in note for note in found.notes)
+    assert "<strong>Simulated.</strong> Both sweeps ran in virtual time" in render(found)
+    measured = compare(findings(cell()), findings(cell()), ("a", "b"))
+    assert measured.simulated == ()
+    assert "virtual time" not in render(measured)
 
 
 def test_the_worst_error_of_a_strategy_keeps_its_sign_and_its_cell():
