@@ -31,6 +31,8 @@ from experiments.calibration.observations import TERMS, Array, Observations, Pla
 
 MOST_ROWS = 20_000  # of the fit; more would not change it
 GROUPS = 20  # of the jackknife, at most
+POOR_R_SQUARED = 0.5  # below it the costs explain less than half of how rows differ
+POOR_TOTAL = 0.1  # the time of all rows beyond so much of the predicted is another machine, or another speed
 FEW_TRIALS = 5  # below it its groups are blocks of rows
 FEWEST_ROWS = 10
 LEAST_SHARE = 1e-5  # of the mean row: a cost below it is none
@@ -64,6 +66,11 @@ class Fit:
     slowest: float  # p90 over trials of the trial's time ÷ the predicted
     fastest: float  # p10
     total: float  # measured ÷ predicted time of all rows
+
+    @property
+    def poor(self) -> bool:
+        """Whether predictions should not be built on it: R² below 0.5, or all rows off by more than 10 %."""
+        return self.r_squared < POOR_R_SQUARED or abs(self.total - 1) > POOR_TOTAL
 
 
 def fit(observed: Observations) -> Fit:

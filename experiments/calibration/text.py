@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from experiments.calibration.calibration import Calibrated, Calibration
+from experiments.calibration.fit import POOR_R_SQUARED, POOR_TOTAL
 from experiments.calibration.observations import TERMS
 from experiments.console import table
 from results.report import numbers
@@ -33,6 +34,17 @@ def text(calibration: Calibration) -> Iterator[str]:
         )
         if fit.rows_left_out:
             yield f"  {numbers.count(fit.rows_left_out, 'row')} left out: cut off, or of unknown start"
+
+
+def warnings(calibration: Calibration) -> Iterator[str]:
+    """What speaks against using it: a line for each backend whose fit is poor."""
+    for backend, known in calibration.backends.items():
+        if known.fit.poor:
+            yield (
+                f"{backend}: a poor fit: R² {known.fit.r_squared:.2f} (at least {POOR_R_SQUARED} is expected), all "
+                f"together took {known.fit.total:.2f} of the predicted time (within {POOR_TOTAL:.0%} of 1 is): what is "
+                "predicted with it is rough"
+            )
 
 
 def ran_on(known: Calibrated) -> str:

@@ -41,7 +41,7 @@ def calibrate(
         from experiments.calibration.calibrate import calibrate as fitted
         from experiments.calibration.calibration import is_calibration
         from experiments.calibration.page import write
-        from experiments.calibration.text import text
+        from experiments.calibration.text import text, warnings
         from results.output_file import check_output
         from results.report.frame import is_page
 
@@ -53,11 +53,13 @@ def calibrate(
         found = fitted(folder, _watched)
         found.calibration.write(path)
         write(found, page)
-        for problem in found.problems:
+        for problem in (*found.problems, *warnings(found.calibration)):
             tell(f"warning: {problem}")
         if as_json:
             emit({**found.calibration.to_dict(), "path": str(path), "page": str(page)})
             return
+        if found.calibration.simulated:
+            show(f"{found.calibration.sweep} is simulated: nothing of this was measured")
         for line in text(found.calibration):
             show(line)
         show(f"page: {page}")

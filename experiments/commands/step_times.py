@@ -8,6 +8,7 @@ import typer
 
 from experiments.commands.arguments import some_path
 from experiments.commands.completion import calibrations, gpus
+from experiments.console import tell
 from experiments.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ def step_times(
     ConfigError if both are given, or what is given does not hold for the config.
     """
     from experiments.calibration.calibration import read
+    from experiments.calibration.text import warnings
     from experiments.explain.basis import automatic_rates, bases
     from experiments.sweep_record import sweep_root
     from results.store import Store
@@ -60,6 +62,8 @@ def step_times(
         return StepTimes(bases=bases(config, hardware=hardware), rates=())
     if calibration is not None:
         known = read(calibration)
+        for warning in warnings(known):
+            tell(f"warning: {calibration}: {warning}")
         found = bases(config, calibration=known)
         return StepTimes(bases=found, rates=automatic_rates(config, known), of_sweep=True)
     begun = Store(sweep_root(config, results)).read_sweep()

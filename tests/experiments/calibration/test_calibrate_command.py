@@ -3,7 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from experiments.calibration.calibration import read
+from experiments.calibration.text import warnings
 from experiments.config import SweepConfig
 from experiments.errors import ConfigError
 from experiments.explain.basis import automatic_rates, bases, reported
@@ -61,12 +62,25 @@ def test_it_says_what_each_cost_explains_and_writes_a_page(made: tuple[Path, Any
     said = result.stdout
     assert "huggingface: smollm2-135m, virtual; " in said
     assert "a sequence in it" in said
+    assert " is simulated: nothing of this was measured" in said
     assert "700 " in said
     assert f"calibration: {path}; " in said
     page = path.with_suffix(".html").read_text(encoding="utf-8")
     assert "<strong>Simulated.</strong>" in page
     for panel in ("predicted", "residuals", "terms", "trials"):
         assert f'id="{panel}"' in page
+
+
+@pytest.mark.parametrize(
+    ("r_squared", "total", "told"), [(0.9, 1.02, False), (0.2, 1.0, True), (0.9, 0.74, True)]
+)
+def test_a_poor_fit_is_told(made: tuple[Path, Any], r_squared: float, total: float, told: bool):
+    calibration = read(made[0])
+    known = calibration.backends["vllm"]
+    fit = replace(known.fit, r_squared=r_squared, total=total)
+    one = replace(calibration, backends={"vllm": replace(known, fit=fit)})
+    said = list(warnings(one))
+    assert [f"R² {r_squared:.2f}" in line and f"took {total:.2f}" in line for line in said] == [True] * told
 
 
 def test_json_is_one_document_and_a_file_of_ones_own_is_not_overwritten(
