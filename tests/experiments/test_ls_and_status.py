@@ -55,6 +55,7 @@ def test_sweeps_are_listed_for_a_script(batchyard: Callable[..., Result], result
         "name": stopped.name,
         "folder": str(stopped),
         "state": "running",
+        "simulated": False,
         "begun_at": "2026-11-01T10:00:00+00:00",
         "planned_cells": 28,
         "done_cells": 3,
