@@ -61,7 +61,7 @@ class Judgement:
 
 def parse(text: str) -> tuple[Target, ...]:
     """Read "ttft_p99=500ms,e2e_p95=5s". ValueError, in words, if it is not that."""
-    targets = []
+    targets: list[Target] = []
     for part in text.split(","):
         found = _TARGET.fullmatch(part.strip())
         if found is None:
