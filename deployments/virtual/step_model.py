@@ -27,7 +27,11 @@ class StepModel(Protocol):
     """
 
     def step_s(
-        self, sequences: float, context_tokens: float = 0, prefill_tokens: float = 0, prefill_squares: float = 0
+        self,
+        sequences: float,
+        context_tokens: float = 0,
+        prefill_tokens: float = 0,
+        prefill_squares: float = 0,
     ) -> float:
         """One step. `sequences`: all in the batch, prefilling ones too.
 
@@ -140,7 +144,11 @@ class Linear:
         )
 
     def step_s(
-        self, sequences: float, context_tokens: float = 0, prefill_tokens: float = 0, prefill_squares: float = 0
+        self,
+        sequences: float,
+        context_tokens: float = 0,
+        prefill_tokens: float = 0,
+        prefill_squares: float = 0,
     ) -> float:
         """See the protocol."""
         return linear_step_s(*self.costs, sequences, context_tokens, prefill_tokens, prefill_squares)
@@ -183,7 +191,11 @@ class Roofline:
         )
 
     def step_s(
-        self, sequences: float, context_tokens: float = 0, prefill_tokens: float = 0, prefill_squares: float = 0
+        self,
+        sequences: float,
+        context_tokens: float = 0,
+        prefill_tokens: float = 0,
+        prefill_squares: float = 0,
     ) -> float:
         """See the protocol."""
         return roofline_step_s(*self.costs, sequences, context_tokens, prefill_tokens)
