@@ -102,6 +102,11 @@ _OF_TRIAL: list[pa.Field] = [
         "miscounted_requests", pa.float64(), "With more or fewer token times than tokens.", unit="requests"
     ),
     *_defined("backlog_slope", "batch_size_mean", "padding_waste", "lockstep_waste", "bandwidth_utilisation"),
+    column(
+        "kv_use_mean", pa.float64(), "Blocks of the KV cache in use, of all, over the steps.", unit="ratio"
+    ),
+    column("kv_use_peak", pa.float64(), "The most of them in any step.", unit="ratio"),
+    column("kv_preemptions", pa.float64(), "Sequences that were put off for want of blocks."),
 ]
 
 
