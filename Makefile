@@ -34,7 +34,7 @@ sweep: $(READY)  ## measure CONFIG (default: local.yaml, on a GPU smoke.yaml) an
 test: $(READY)  ## the tests without a browser, a GPU or a sweep that is killed, at most 15 minutes on 2 cores
 	$(BIN)/python -m pytest -m 'not browser and not fault'
 
-test-faults: $(READY)  ## real sweeps that are interrupted, killed, watched and starved of disk
+test-faults: $(READY)  ## real sweeps and searches that are interrupted, killed, watched and starved of disk
 	$(BIN)/python -m pytest -m fault
 
 test-browser: $(READY)  ## the page in a real Chromium (Debian: chromium, chromium-driver)

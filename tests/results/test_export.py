@@ -10,32 +10,40 @@ import pyarrow.parquet as pq
 import pytest
 
 from results.export import CELLS_AT_A_TIME, TableName, export
-from results.read import SCHEMAS, read
+from results.read import SCHEMAS, Rows, read
 from results.store import Store
 
 TABLES: list[TableName] = ["requests", "batches", "trials"]
 
 
-def exported(store: Store, table: TableName, kind) -> io.BytesIO:
+@pytest.fixture(scope="module")
+def whole(made_store: Store) -> Rows:
+    """What `read` gives of the made sweep, read once."""
+    return read(made_store.root)
+
+
+def exported(store: Store, table: TableName, kind, rows: int) -> io.BytesIO:
     sink = io.BytesIO()
-    written = export(store, table, kind, sink, lambda done, of: None)
-    assert written == getattr(read(store.root), table).num_rows
+    assert export(store, table, kind, sink, lambda done, of: None) == rows
     return io.BytesIO(sink.getvalue())
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_parquet_holds_what_read_gives(made_store: Store, table: TableName):
-    rows = pq.read_table(exported(made_store, table, "parquet"))
+def test_parquet_holds_what_read_gives(made_store: Store, whole: Rows, table: TableName):
+    expected = getattr(whole, table)
+    file = exported(made_store, table, "parquet", expected.num_rows)
+    rows = pq.read_table(file)
+    file.seek(0)
     assert rows.schema.equals(SCHEMAS[table])
-    assert rows.equals(getattr(read(made_store.root), table))
-    assert pq.read_schema(exported(made_store, table, "parquet")).field("rate").metadata[b"unit"]
+    assert rows.equals(expected)
+    assert pq.read_schema(file).field("rate").metadata[b"unit"]
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_csv_holds_the_same_values(made_store: Store, table: TableName):
-    text = exported(made_store, table, "csv").getvalue().decode()
+def test_csv_holds_the_same_values(made_store: Store, whole: Rows, table: TableName):
+    expected = getattr(whole, table)
+    text = exported(made_store, table, "csv", expected.num_rows).getvalue().decode()
     header, *lines = csv.reader(io.StringIO(text))
-    expected = getattr(read(made_store.root), table)
     assert header == expected.column_names
     assert len(lines) == expected.num_rows
     for line, row in zip(lines, expected.to_pylist(), strict=True):
@@ -61,7 +69,7 @@ def test_csv_tells_an_unknown_text_from_an_empty_one(made_sweep: ModuleType, tmp
     ]
     attempt.write_requests(rows)
     attempt.finish(made_sweep.make_trial(rows))
-    text = exported(store, "requests", "csv").getvalue().decode()
+    text = exported(store, "requests", "csv", len(rows)).getvalue().decode()
     assert [row["error"] for row in csv.DictReader(io.StringIO(text))] == ["", "", odd]
     assert ',"failed",,' in text
     assert ',"failed","",' in text

@@ -55,6 +55,7 @@ def test_a_calibrated_search_begins_where_virtual_time_ends():
 
 
 @pytest.mark.ray
+@pytest.mark.fault
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.usefixtures("_ray_is_collected")
 def test_a_search_on_lanes_goes_on_from_the_trials_that_are_there(
