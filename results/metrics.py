@@ -25,21 +25,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from results.records import COMPUTED
 from results.token_steps import Steps, TokenRuns, in_steps
 
 Array = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 
-REQUEST_METRICS = (
-    "queue_wait_s",
-    "ttft_s",
-    "tpot_s",
-    "e2e_s",
-    "held_s",
-    "delivered_s",
-    "dispatch_lag_s",
-    "transport_s",
-)
+REQUEST_METRICS = COMPUTED
 CENSORED = ("queue_wait_s", "ttft_s", "e2e_s", "delivered_s")  # known to be late where they were cut off
 UNSEEN = 1e300  # seconds: beyond anything that was seen
 STATISTICS: Mapping[str, float] = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0}

@@ -109,7 +109,7 @@ REQUESTS = pa.schema(
 )
 
 # What results/metrics.py computes of a request row when it is read; not stored.
-_COMPUTED = (
+COMPUTED = (
     "queue_wait_s",
     "ttft_s",
     "tpot_s",
@@ -120,7 +120,7 @@ _COMPUTED = (
     "transport_s",
 )
 METRICS: list[pa.Field] = [
-    *(column(key, pa.float64(), DEFINITIONS[key].said, unit="s") for key in _COMPUTED),
+    *(column(key, pa.float64(), DEFINITIONS[key].said, unit="s") for key in COMPUTED),
     column("itl_max_s", pa.float64(), "The largest gap between its consecutive tokens.", unit="s"),
     column("itl_p99_s", pa.float64(), "The 99th percentile of those gaps.", unit="s"),
 ]

@@ -44,6 +44,10 @@ Results = Annotated[
 AsJson = Annotated[
     bool, typer.Option("--json", help="One JSON document on standard output; all else on standard error.")
 ]
+PageFile = Annotated[
+    Path | None,
+    typer.Option("-o", "--output", help="Write a page with figures too.", parser=some_path, metavar="<path>"),
+]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite a file that is there.")]
 
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from experiments.commands.arguments import AsJson, Force, by_name, some_path
+from experiments.commands.arguments import AsJson, Force, PageFile, by_name
 from experiments.commands.completion import sweeps
 from experiments.console import emit, one_line_errors, show, show_prose, table, tell
 
 if TYPE_CHECKING:
     from results.store import Store
-    from results.sweep_comparison import Comparison
+    from results.sweep_changes import Comparison
 
 EXAMPLES = (
     "Examples:  batchyard compare results/data/local-0123456789ab results/data/local-simulated-ba9876543210  ·  "
@@ -48,15 +48,10 @@ def compare(
             parser=share,
             metavar="<percent>",
             help="Exit with 1 if a metric of a cell of B is worse than in A by more than this, as 5%, with its "
-            "whole 95 % interval, or if a cell is overloaded or cut off that was not.",
+            "whole 95 % interval, or if a cell is overloaded, cut off or fails requests that did not.",
         ),
     ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "-o", "--output", help="Write a page with figures too.", parser=some_path, metavar="<path>"
-        ),
-    ] = None,
+    output: PageFile = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:

@@ -1,11 +1,6 @@
 """`batchyard explain`: what theory says of a config before anything runs."""
 
-from pathlib import Path
-from typing import Annotated
-
-import typer
-
-from experiments.commands.arguments import RESULTS, AsJson, Config, Force, Results, some_path
+from experiments.commands.arguments import RESULTS, AsJson, Config, Force, PageFile, Results
 from experiments.commands.step_times import CalibrationFile, Hardware, step_times
 from experiments.console import emit, one_line_errors, show, tell
 
@@ -20,12 +15,7 @@ def explain(
     config: Config,
     hardware: Hardware = None,
     calibration: CalibrationFile = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "-o", "--output", help="Write a page with figures too.", parser=some_path, metavar="<path>"
-        ),
-    ] = None,
+    output: PageFile = None,
     force: Force = False,
     results: Results = RESULTS,
     as_json: AsJson = False,

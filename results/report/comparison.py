@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from results.comparisons import THROUGHPUT
 from results.report import frame, numbers, theme
 from results.report.panel import Chart, Choice, Control, Panel, Table, View
-from results.sweep_comparison import Change, Compared, Comparison
+from results.sweep_changes import Change, Compared, Comparison
 
 HEIGHT_PX = 460
 ROW_PX = 26

@@ -416,16 +416,21 @@ async def test_what_waits_is_seen_by_whoever_asks():
     assert (served.waiting, served.dispatcher.running) == (0, 0)
 
 
+class Looking:
+    """Launches one at a time, and keeps what it is shown."""
+
+    def __init__(self, seen: list[Waiting]) -> None:
+        self._seen = seen
+
+    def decide(self, now_s: float, waiting: Any, engine: EngineView) -> Launch:
+        self._seen.extend(waiting)
+        return Launch(1, "size")
+
+
 async def test_a_strategy_sees_the_declared_limit_and_not_the_true_length():
     seen: list[Waiting] = []
-
-    class Looking:
-        def decide(self, now_s: float, waiting: Any, engine: EngineView) -> Launch:
-            seen.extend(waiting)
-            return Launch(1, "size")
-
     backend = FakeBackend()
-    served = service(backend, Looking())
+    served = service(backend, Looking(seen))
     calls = submit(served, "a")
     (await backend.began(1)).finishes()
     await answers(calls)
@@ -434,14 +439,8 @@ async def test_a_strategy_sees_the_declared_limit_and_not_the_true_length():
 
 async def test_a_strategy_sees_the_class_and_the_deadline_which_counts_from_the_arrival():
     seen: list[Waiting] = []
-
-    class Looking:
-        def decide(self, now_s: float, waiting: Any, engine: EngineView) -> Launch:
-            seen.extend(waiting)
-            return Launch(1, "size")
-
     backend = FakeBackend()
-    served = service(backend, Looking())
+    served = service(backend, Looking(seen))
     urgent = dataclasses.replace(work("a"), priority=2, ttft_target_s=0.5)
     calls = [asyncio.create_task(served.submit(urgent, 8)), *submit(served, "b")]
     for number in (1, 2):

@@ -8,7 +8,8 @@ from results.comparisons import THROUGHPUT
 from results.findings import CellSummary, Findings, TrialSummary, Verdict
 from results.records import VIRTUAL
 from results.report.comparison import render
-from results.sweep_comparison import METRICS, Comparison, compare
+from results.sweep_changes import Comparison
+from results.sweep_comparison import METRICS, compare
 from tests.results.made_sweep import KNOBS, make_trial
 
 KNOBS_OF = {knobs["setting"]: knobs for knobs in KNOBS}

@@ -12,10 +12,9 @@ from deployments.virtual.request_columns import RequestColumns
 from deployments.virtual.run import Run
 from deployments.virtual.step_model import Linear
 from deployments.virtual.tables import batch_tables, request_tables, steps_of, token_runs_of
-from deployments.virtual.tokens import token_steps
 from results.records import BATCHES, REQUESTS
 from strategies.registry import create
-from tests.deployments.virtual.token_times import token_times_s
+from tests.deployments.virtual.token_times import token_steps, token_times_s
 
 SETTINGS = {
     "cell_id": "cell",

@@ -1,13 +1,23 @@
-"""When each token of a run was made, exactly: from the steps of the engine."""
+"""Which steps made a request's tokens, and when exactly: no token of a run has an entry of its own."""
 
 import numpy as np
 
 from deployments.virtual.run import Run
-from deployments.virtual.tokens import token_steps
+
+
+def token_steps(run: Run, index: int) -> list[int]:
+    """The engine's steps that made a token of this request, in order."""
+    first, last = int(run.first_step[index]), int(run.last_step[index])
+    if first < 0:
+        return []
+    of_it = slice(*np.searchsorted(run.silences["index"], [index, index + 1]))
+    silences = run.silences[of_it][["from_step", "to_step"]].tolist()
+    silent = {step for pair in silences for step in range(*pair)}
+    return [step for step in range(first, last + 1) if step not in silent]
 
 
 def token_times_s(run: Run, index: int) -> list[float]:
-    """The end of each of those steps, in seconds: exact, also where steps grow with their context."""
+    """The end of each of these steps, in seconds: exact, also where steps grow with their context."""
     ends = np.cumsum(run.runs["steps"])
     return [
         _end_s(run, int(np.searchsorted(ends, step, "right")), step, ends) for step in token_steps(run, index)
