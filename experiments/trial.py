@@ -33,7 +33,7 @@ from workloads.request import Request
 from workloads.workload import workload_hash
 
 PROBE_PROMPT_TOKENS, PROBE_OUTPUT_TOKENS = 32, 8
-PROBE_S, FEWEST_PROBES, MOST_PROBES = 1.0, 3, 8  # probes until a second is over, at least and at most so many
+PROBE_S, FEWEST_PROBES, MOST_PROBES = 1.0, 2, 8  # as many probes as fit into a second, within these bounds
 SAMPLE_EVERY_S = 1.0
 FLUSH_EVERY_S = 5.0
 PREPARE_DEADLINE_S = 1_800.0  # a deadline for engines that hang: a slow warm-up takes minutes
@@ -165,7 +165,8 @@ class TrialRun:
         """The step time of one request now: the median of several short probes."""
         begun_s, steps_s = time.monotonic(), list[float]()
         while len(steps_s) < FEWEST_PROBES or (
-            len(steps_s) < MOST_PROBES and time.monotonic() - begun_s < PROBE_S
+            len(steps_s) < MOST_PROBES
+            and (time.monotonic() - begun_s) * (1 + 1 / len(steps_s)) <= PROBE_S
         ):
             sample = await self._call("measure", 1, PROBE_PROMPT_TOKENS, PROBE_OUTPUT_TOKENS)
             steps_s.append(sample.step_s)
