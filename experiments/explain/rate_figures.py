@@ -9,7 +9,7 @@ from experiments.explain.explanation import Explanation, Point, Theory
 from experiments.explain.guide_lines import PERCENTILES, grid
 from experiments.theory import fill_wait_s, idle_batch
 from results.findings import Guide
-from results.report import curves, glossary, headlines, numbers, theme, theory
+from results.report import axes, curve_parts, glossary, headlines, numbers, theme, theory
 from results.report.glossary import Metric
 from results.report.panel import SEPARATOR, Chart, Choice, Control, Panel, Table, View
 from results.report.series import Series, backend_name
@@ -50,7 +50,7 @@ def throughput(explanation: Explanation, series: Sequence[Series], lines: Sequen
     at = (f"ρ at {numbers.rate(rate)}" for rate in explanation.rates)
     return Panel(
         name="throughput",
-        controls=(curves.metric_control(metrics),),
+        controls=(curve_parts.metric_control(metrics),),
         views={
             metric.key: View(
                 heading=heading, charts=(_guided(explanation, series, lines, metric, metric.key),)
@@ -84,7 +84,7 @@ def latency(explanation: Explanation, series: Sequence[Series], lines: Sequence[
     percentiles = tuple(Choice(value=name, label=name) for name in PERCENTILES)
     return Panel(
         name="latency",
-        controls=(curves.metric_control(metrics), Control(name="percentile", choices=percentiles)),
+        controls=(curve_parts.metric_control(metrics), Control(name="percentile", choices=percentiles)),
         views=views,
         table=Table(columns=("strategy", "backend", *at), rows=rows),
         notes=(WAITED,),
@@ -146,7 +146,7 @@ def _fills(explanation: Explanation, series: Sequence[Series]) -> Chart | None:
             waits += found
     if not traces:
         return None
-    y = curves.log_axis("mean wait for a full batch", waits, numbers.duration)
+    y = axes.log_axis("mean wait for a full batch", waits, numbers.duration)
     return _chart(explanation, traces, y, "Naive: wait until the batch is full")
 
 
@@ -167,7 +167,7 @@ def _guided(
     label = glossary.label(name)
     title = f"{label} ({metric.unit})"
     if metric.unit == "s" and values:
-        y = curves.log_axis(title, values, numbers.duration)
+        y = axes.log_axis(title, values, numbers.duration)
     else:
         y = theme.axis(title, rangemode="tozero")
     return _chart(explanation, traces, y, "", f"{headlines.capital(label)}, in theory")
@@ -176,7 +176,7 @@ def _guided(
 def _chart(
     explanation: Explanation, traces: Sequence[go.Scatter], y: dict[str, object], title: str, said: str = ""
 ) -> Chart:
-    layout = theme.layout(height_px=HEIGHT_PX, xaxis=curves.rate_axis(explanation.rates), yaxis=y)
+    layout = theme.layout(height_px=HEIGHT_PX, xaxis=axes.rate_axis(explanation.rates), yaxis=y)
     capacities = " ".join(
         f"{one.setting.label} on {one.setting.backend}: capacity {numbers.rate(one.capacity)}."
         for one in explanation.theories

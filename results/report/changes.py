@@ -11,8 +11,10 @@ from html import escape
 import plotly.graph_objects as go
 
 from results.findings import Change, Findings
-from results.report import curves, glossary, headlines, numbers, theme
+from results.report import glossary, headlines, numbers, theme
+from results.report.axes import log_axis, rate_axis
 from results.report.panel import SEPARATOR, Absent, Chart, Choice, Control, Panel, Table, View
+from results.report.points import error_bars, symbol
 from results.report.series import Series, rates_of, series_of, side_name, sides
 
 _READING = (
@@ -101,8 +103,8 @@ def _chart(base: Series, changes: Sequence[Change], metric: str, series: Sequenc
     low, high = min(*values, 1 / 1.3), max(*values, 1.3)
     layout = theme.layout(
         height_px=300,
-        xaxis=curves.rate_axis(rates),
-        yaxis=curves.log_axis("times the base", [low, high], numbers.ratio),
+        xaxis=rate_axis(rates),
+        yaxis=log_axis("times the base", [low, high], numbers.ratio),
         shapes=[theme.no_change("y", 1)],
     )
     figure = go.Figure(data=traces, layout=layout)
@@ -123,10 +125,10 @@ def _line(one: Series, points: Sequence[Change], shift: float) -> go.Scatter:
         marker={
             "color": colour,
             "size": 9,
-            "symbol": [curves.symbol(one, overloaded=change.censored) for change in points],
+            "symbol": [symbol(one, overloaded=change.censored) for change in points],
             "line": {"width": 2, "color": colour},
         },
-        error_y=curves.error_bars(
+        error_y=error_bars(
             [None if c.high is None else c.high - c.ratio for c in points],
             [None if c.low is None else c.ratio - c.low for c in points],
             color=colour,

@@ -3,7 +3,18 @@
 import os
 
 from results.findings import Findings
-from results.report import batches, changes, curves, frame, glossary, occupancy, splits, theory
+from results.report import (
+    batches,
+    changes,
+    curves,
+    frame,
+    glossary,
+    occupancy,
+    points,
+    splits,
+    theory,
+    tradeoff,
+)
 from results.report.answer import answer
 from results.report.expected import MEANINGS, expected
 from results.report.largest_rate import largest_rates
@@ -31,7 +42,7 @@ def render(findings: Findings, store: Store) -> str:
         expected=expected(findings),
         expected_meanings=MEANINGS,
         verdict_meanings=glossary.VERDICTS,
-        marks=curves.MARKS,
+        marks=points.MARKS,
         guided=bool(findings.guides),
         guide_note=theory.note(findings.guides),
         series=series_of(findings),
@@ -45,7 +56,7 @@ def _panels(findings: Findings) -> dict[str, Panel | Absent]:
     made = (
         curves.throughput(findings),
         curves.latency(findings),
-        curves.tradeoff(findings),
+        tradeoff.panel(findings),
         changes.panel(findings),
         splits.panel(findings),
         batches.panel(findings),

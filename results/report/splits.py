@@ -7,8 +7,9 @@ from html import escape
 import plotly.graph_objects as go
 
 from results.findings import Change, Findings, Split
-from results.report import changes, curves, glossary, headlines, numbers, theme
+from results.report import changes, glossary, headlines, numbers, theme
 from results.report.panel import SEPARATOR, Absent, Chart, Choice, Control, Panel, Table, View
+from results.report.points import error_bars
 from results.report.series import side_name
 
 _HEADING = "How much is the strategy, how much the engine"
@@ -146,7 +147,7 @@ def _total(names: Sequence[str], totals: Sequence[Change]) -> go.Scatter:
             "size": 11,
             "line": {"color": theme.PAPER, "width": 1.5},
         },
-        error_x=curves.error_bars(
+        error_x=error_bars(
             [math.log2(c.high) - x if c.high else None for c, x in zip(totals, logs, strict=True)],
             [x - math.log2(c.low) if c.low else None for c, x in zip(totals, logs, strict=True)],
             color=theme.INK,

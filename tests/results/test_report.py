@@ -16,7 +16,7 @@ import pytest
 from results.comparisons import knees
 from results.findings import Change, Findings, Verdict, VerdictName
 from results.records import Failure
-from results.report import batches, changes, curves, headlines, numbers, splits, theme
+from results.report import axes, batches, changes, curves, headlines, numbers, points, splits, theme, tradeoff
 from results.report.answer import answer
 from results.report.page import render, write_page
 from results.report.panel import SEPARATOR, Absent, Panel
@@ -29,7 +29,7 @@ EVIL = '<script>alert("no")</script><b>&amp;'
 PANELS = (
     curves.throughput,
     curves.latency,
-    curves.tradeoff,
+    tradeoff.panel,
     changes.panel,
     splits.panel,
     batches.panel,
@@ -153,7 +153,7 @@ def stated(found: Findings) -> list[str]:
 def test_an_axis_of_rates_is_as_wide_as_the_rates_whatever_stands_at_them() -> None:
     """What is drawn beside a lone rate, to tell neighbours apart, would else fill the axis."""
     for rates in ([4.0], [4.0, 6.0], [1.0, 4.0, 20.0]):
-        axis = curves.rate_axis(rates)
+        axis = axes.rate_axis(rates)
         low, high = axis["range"]
         if axis["type"] == "log":
             low, high = 10**low, 10**high
@@ -163,7 +163,7 @@ def test_an_axis_of_rates_is_as_wide_as_the_rates_whatever_stands_at_them() -> N
 
 
 def test_a_point_without_an_interval_has_no_bar_and_its_neighbour_keeps_its_own() -> None:
-    bars = curves.error_bars([None, 2.0], [None, 1.0], color="red")
+    bars = points.error_bars([None, 2.0], [None, 1.0], color="red")
     assert bars == {"array": [None, 2.0], "arrayminus": [None, 1.0], "visible": True, "color": "red"}
 
 
@@ -318,11 +318,11 @@ def test_bars_span_the_repeats(findings: Findings) -> None:
 def test_the_reason_for_overload_and_the_drain_limit_are_in_the_hover_text(findings: Findings) -> None:
     one = next(s for s in series_of(findings) if any(cell.overloaded for cell in s.cells))
     cell = next(cell for cell in one.cells if cell.overloaded)
-    text = curves.hover(cell, one, "ttft_s_p50")
+    text = points.hover(cell, one, "ttft_s_p50")
     detail = next(v.detail for v in cell.trials[0].verdicts if v.name == "overloaded")
     assert detail in text
     assert "drain limit" in text
-    assert "drain limit" not in curves.hover(cell, one, "throughput_tokens_per_s")
+    assert "drain limit" not in points.hover(cell, one, "throughput_tokens_per_s")
 
 
 def test_a_percentile_with_fewer_than_ten_requests_beyond_it_is_faint(findings: Findings) -> None:
@@ -335,7 +335,7 @@ def test_a_percentile_with_fewer_than_ten_requests_beyond_it_is_faint(findings: 
         counts = [cell.mean("ttft_s_count") or 0 for cell in cells]
         assert faint[statistic] == [count * beyond < 10 for count in counts]
         for cell, is_faint in zip(cells, faint[statistic], strict=True):
-            text = curves.hover(cell, series_of(findings)[0], f"ttft_s_{statistic}")
+            text = points.hover(cell, series_of(findings)[0], f"ttft_s_{statistic}")
             assert (f"thin: fewer than 10 requests beyond {statistic}" in text) == is_faint
     assert not any(faint["p50"])  # of at most 210 requests
     assert all(faint["p99"])

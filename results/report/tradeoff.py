@@ -1,0 +1,73 @@
+"""Latency against throughput: what each strategy pays for its throughput."""
+
+from collections.abc import Sequence
+
+import plotly.graph_objects as go
+
+from results.comparisons import THROUGHPUT
+from results.findings import Findings
+from results.report import glossary, numbers, theme
+from results.report.axes import log_axis
+from results.report.curve_parts import latencies, metric_control, percentile_control, summary, table
+from results.report.glossary import Metric
+from results.report.panel import SEPARATOR, Absent, Chart, Panel, View
+from results.report.points import all_values, line
+from results.report.series import Series, series_of
+
+
+def panel(findings: Findings) -> Panel | Absent:
+    """Latency against throughput: each line begins at the lowest arrival rate."""
+    series = series_of(findings)
+    choices = latencies(series)
+    plain = "What latency each strategy pays for its throughput"
+    if not choices:
+        return Absent(name="tradeoff", heading=plain, reason="No request has finished yet.")
+    heading = _highest_throughputs(series) or plain
+    views = {
+        f"{metric.key}{SEPARATOR}{statistic}": View(
+            heading=heading, charts=(_against_throughput(series, metric, statistic),)
+        )
+        for metric in choices
+        for statistic in glossary.PERCENTILES
+    }
+    names = [THROUGHPUT, *(m.of(s) for m in choices for s in ("p50", "p99"))]
+    return Panel(
+        name="tradeoff",
+        controls=(metric_control(choices), percentile_control()),
+        views=views,
+        table=table(series, names),
+        notes=(
+            "Each line runs from the lowest arrival rate to the highest; lower and further right is better.",
+        ),
+    )
+
+
+def _against_throughput(series: Sequence[Series], metric: Metric, statistic: str) -> Chart:
+    name = metric.of(statistic)
+    traces = []
+    for one in series:
+        traces.append(line(one, [cell.mean(THROUGHPUT) for cell in one.cells], name, bars=False))
+    values = all_values(series, name)
+    title = f"{glossary.label(name)} (s)"
+    y = log_axis(title, values, numbers.duration) if values and min(values) > 0 else theme.axis(title)
+    layout = theme.layout(
+        height_px=460, xaxis=theme.axis("throughput (tokens/s)", rangemode="tozero"), yaxis=y
+    )
+    figure = go.Figure(data=traces, layout=layout)
+    return Chart(figure=figure, summary=f"Against throughput. {summary(series, name)}")
+
+
+def _highest_throughputs(series: Sequence[Series]) -> str | None:
+    """Describe the highest tokens/s of each series on the backend with most of them."""
+    places: dict[str, list[tuple[float, str]]] = {}
+    for one in series:
+        values = [v for cell in one.cells if (v := cell.mean(THROUGHPUT)) is not None]
+        if values:
+            places.setdefault(one.place, []).append((max(values), one.setting))
+    if not places:
+        return None
+    place, highest = max(places.items(), key=lambda item: len(item[1]))
+    listed = ", ".join(
+        f"{numbers.number(value)} with {setting}" for value, setting in sorted(highest, reverse=True)[:4]
+    )
+    return f"The most tokens/s on {place}: {listed}"
