@@ -4,6 +4,10 @@ Prompts are padded on the left and the padding is masked, so that each row's tok
 alone. The batch runs to its longest row, whatever the others need. EOS neither ends a row nor is it
 suppressed: suppressing it would change the tokens. All calls belong to one thread, because the number of
 CPU threads is a setting of the calling thread.
+
+Beside the forward passes a step costs one stamp: a wait for the device, which `generate` itself makes at
+the end of each step, and a flag that is already there. Ids leave the device once, when the batch has ended.
+A row that is done keeps its slot: `generate` computes a padded batch whole, whatever such a row emits.
 """
 
 import threading
@@ -39,9 +43,9 @@ class PaddedGeneration:
     def generate(self, prompts: Sequence[Sequence[int]], new_tokens: int, cut: threading.Event) -> Generated:
         """Up to `new_tokens` per row, fewer if `cut` is set. OutOfMemory; other errors pass through."""
         launched_s = time.monotonic()
-        stamps = _Stamps(cut, self.loaded.device)
         failure = ""
         try:
+            stamps = _Stamps(len(prompts), cut, self.loaded)
             ids = self._generate(prompts, new_tokens, stamps)
             return Generated(
                 launched_s=launched_s, token_s=tuple(stamps.token_s), ids=ids, ended_s=time.monotonic()
@@ -78,12 +82,14 @@ class PaddedGeneration:
 class _Stamps(StoppingCriteria):  # type: ignore[misc]
     """Called by `generate` after every step: the moment at which the step's tokens exist."""
 
-    def __init__(self, cut: threading.Event, device: str) -> None:
+    def __init__(self, rows: int, cut: threading.Event, loaded: LoadedModel) -> None:
         self.token_s: list[float] = []
-        self._cut, self._device = cut, device
+        self._cut, self._synchronise = cut, loaded.synchronise
+        self._done = torch.zeros(rows, dtype=torch.bool, device=loaded.device)
 
     def __call__(self, input_ids: Any, scores: Any, **kwargs: Any) -> Any:
-        if self._device == "cuda":
-            torch.cuda.synchronize()
+        self._synchronise()
         self.token_s.append(time.monotonic())
-        return torch.full((input_ids.shape[0],), self._cut.is_set(), device=input_ids.device)
+        if self._cut.is_set():
+            self._done.fill_(True)
+        return self._done
