@@ -50,4 +50,5 @@ gpu-check: $(READY)  ## what must hold on a GPU before its numbers mean anything
 
 bench: $(READY)  ## the cost of ourselves, as ratios of one run; TRACE=FILE adds a trace to virtual time
 	$(BIN)/python -m tests.benchmarks.overhead
+	$(BIN)/python -m tests.benchmarks.lockstep
 	$(BIN)/python -m tests.benchmarks.simulation $(TRACE)

@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from deployments import serve_loop
 from deployments.backends.backend import Work
@@ -36,6 +35,7 @@ from deployments.models import ModelSpec
 from experiments.config import parse
 from experiments.sweep import run_sweep
 from results.store import Store
+from tests.benchmarks.ratios import mean_and_interval
 from workloads.request import Request
 
 ROUNDS, BATCH, PROMPT_TOKENS, OUTPUT_TOKENS = 30, 8, 32, 64
@@ -101,14 +101,9 @@ async def ratio(backend: str) -> str:
         ]
     before, between, after = np.log(took_s).T
     return (
-        f"{backend:23} bare ÷ through {_mean_and_interval((before + after) / 2 - between)}"
-        f"  control {_mean_and_interval(before - after)}"
+        f"{backend:23} bare ÷ through {mean_and_interval((before + after) / 2 - between)}"
+        f"  control {mean_and_interval(before - after)}"
     )
-
-
-def _mean_and_interval(logs: np.ndarray) -> str:
-    low, high = stats.t.interval(0.95, logs.size - 1, loc=logs.mean(), scale=stats.sem(logs))
-    return f"{np.exp(logs.mean()):.3f} [{np.exp(low):.3f}, {np.exp(high):.3f}]"
 
 
 async def lags() -> list[str]:
