@@ -1,76 +1,73 @@
-"""How often the 95 % interval of a paired change holds the truth, for real strategies in virtual time.
+"""How often an interval, and a verdict, is right: of real strategies in virtual time, over thousands of trials.
 
-    python -m tests.benchmarks.coverage [--sweeps 200] [--runs 2000]
+    python -m tests.benchmarks.coverage [--sweeps 200] [--runs 2000]      about 5 minutes on one core, no timing
 
-Question: an interval from 3, 5 or 10 repeats claims 95 %; does it keep that for p50 and p99 E2E and for throughput,
-whose repeats are neither normal nor many? Truth: the mean log ratio over `runs` seeded trials of the same length,
-paired by seed as a sweep pairs them. Then `sweeps` of each size, on seeds that the truth has not seen: the share
-whose interval holds that truth. A strategy against itself: on the same seeds it is the same run, so here its two sides
-have seeds of their own, as two sweeps have noise of their own: the share that shows no difference.
+1. An interval from 3, 5 or 10 repeats claims 95 %; does it keep that for p50 and p99 E2E and for throughput, whose
+   repeats are neither normal nor many? Truth: the mean log ratio over `runs` seeded trials of the same length, paired
+   by seed as a sweep pairs them. Then `sweeps` of each size, on seeds that the truth has not seen: the share whose
+   interval holds that truth; 90 to 98 % is asked of what is compared, p50 and p99 E2E where all keep up and throughput
+   of the steady window.
+2. A strategy against itself shows no difference in 95 % of its intervals, if they are right. On the same requests it
+   is the very same run, and would be equal always; so its two sides have requests of their own (other seeds, paired at
+   random). And two runs of one config: the same requests, each trial on a machine whose steps are all slower or faster
+   by a factor of its own (lognormal, σ = 0.1).
+3. The overload verdict, of trials of 500 arrivals: false alarms at ρ = 0.9 (at most 5 % is asked), found at ρ = 1.3 (at
+   least 80 %), for each strategy at its own capacity; and trials of 199 arrivals are said to be too short.
 
-Trials: 300 Poisson arrivals at 0.7 and at 1.3 of what naive serves at most, batches of 8, lognormal outputs of
-median 16, an engine that forms its batch anew at each step, default step times. E2E over the common steady window;
-throughput over it, and over everything to the last completion, whose end depends on the slowest request alone.
+Trials of 1 and 2: 300 Poisson arrivals at 0.7 and at 1.3 of what naive serves at most, an engine that forms its batch
+anew at each step; the rest in seeded_trials.py. E2E over the common steady window; throughput over it, and over
+everything to the last completion, whose end depends on the slowest request alone.
 """
 
 import argparse
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from deployments.virtual.driver import simulate
-from deployments.virtual.iteration import Iteration
 from deployments.virtual.request_columns import RequestColumns
 from deployments.virtual.run import Run
-from deployments.virtual.step_model import Linear
 from deployments.virtual.tables import steps_of, token_runs_of
 from results.metrics import statistics_of
 from results.statistics import paired_ratio
+from results.verdicts import FEWEST_ARRIVALS
 from results.windows import mser_cut
-from strategies.registry import create
+from tests.benchmarks.seeded_trials import CASES, KNOBS, capacity, requests, serve, share_judged
 
-SIZE, LONGEST, REQUESTS, LOADS = 8, 96, 300, (0.7, 1.3)
-KNOBS = {"naive": {}, "dynamic": {"max_wait_ms": 50}, "continuous": {}}
+REQUESTS, LOADS, SPREAD = 300, (0.7, 1.3), 0.1
 PAIRS = (("naive", "dynamic"), ("naive", "continuous"), ("dynamic", "continuous"))
 METRICS = ("p50 E2E", "p99 E2E", "steady throughput", "throughput to the last completion")
 REPEATS = (3, 5, 10)
-OF_TRUTH, OF_SWEEPS = 1_000_000, 10_000_000  # where seeds begin
+ASKED = (0.90, 0.98)
+OF_TRUTH, OF_SWEEPS, OF_SPEEDS = 1_000_000, 10_000_000, 20_000_000  # where seeds begin
+ARRIVALS, STABLE, OVERLOADED = 500, 0.9, 1.3
 
-Numbers = dict[str, dict[str, float]]  # strategy → metric → value
-
-
-def requests(rng: np.random.Generator, rate: float | None) -> RequestColumns:
-    """One trial's requests; all at once without a rate."""
-    gaps = rng.exponential(1 / rate, REQUESTS) if rate else np.zeros(REQUESTS)
-    lengths = np.clip(np.rint(rng.lognormal(np.log(16), 1.0, REQUESTS)), 1, LONGEST)
-    return RequestColumns(
-        planned_s=np.cumsum(gaps),
-        prompt_tokens=rng.integers(16, 49, REQUESTS),
-        output_tokens=lengths.astype(np.int64),
-        max_new_tokens=np.full(REQUESTS, LONGEST),
-    )
+Numbers = Mapping[str, Mapping[str, float]]  # strategy → metric → value
 
 
-def serve(strategy: str, columns: RequestColumns) -> Run:
-    """Run them."""
-    engine = Iteration(step=Linear(), max_num_seqs=SIZE, max_num_batched_tokens=None)
-    made = create(strategy, {"max_batch_size": SIZE, **KNOBS[strategy]})
-    return simulate(columns, made, engine, max_batch_size=SIZE)
+def trial(
+    seed: int,
+    rate: float,
+    *,
+    strategies: Sequence[str] = tuple(KNOBS),
+    count: int = REQUESTS,
+    run: int | None = None,
+) -> Numbers:
+    """The compared metrics of the strategies on one seed, in their common steady window.
 
-
-def capacity() -> float:
-    """What naive serves at most, in requests/s."""
-    return REQUESTS / serve("naive", requests(np.random.default_rng(0), None)).ended_s
-
-
-def trial(seed: int, rate: float) -> Numbers:
-    """The compared metrics of every strategy on one seed, in their common steady window."""
-    columns = requests(np.random.default_rng(seed), rate)
-    runs = {strategy: serve(strategy, columns) for strategy in KNOBS}
-    cut = max(mser_cut(np.asarray(run.first_token_s) - columns.planned_s) for run in runs.values())
-    return {strategy: _numbers(run, columns, cut) for strategy, run in runs.items()}
+    `run`: which run of one config on a machine whose speed differs from trial to trial; None: it does not.
+    """
+    columns = requests(np.random.default_rng(seed), count, rate)
+    speeds = np.ones(len(strategies))
+    if run is not None:
+        speeds = np.random.default_rng([OF_SPEEDS, seed, run]).lognormal(0, SPREAD, len(strategies))
+    runs = {
+        name: serve((name, "gated"), columns, slower=float(slower))
+        for name, slower in zip(strategies, speeds, strict=True)
+    }
+    cut = max(mser_cut(np.asarray(one.first_token_s) - columns.planned_s) for one in runs.values())
+    return {name: _numbers(one, columns, cut) for name, one in runs.items()}
 
 
 def _numbers(run: Run, columns: RequestColumns, cut: int) -> dict[str, float]:
@@ -90,11 +87,11 @@ def _numbers(run: Run, columns: RequestColumns, cut: int) -> dict[str, float]:
     }
 
 
-def trials(first: int, count: int, rate: float, what: str) -> list[Numbers]:
+def trials(first: int, count: int, rate: float, what: str, *, run: int | None = None) -> list[Numbers]:
     """Consecutive seeds, with a line of progress now and then."""
     found, next_s = [], time.monotonic() + 5
     for seed in range(first, first + count):
-        found.append(trial(seed, rate))
+        found.append(trial(seed, rate, run=run))
         if time.monotonic() > next_s:
             print(f"{what}: {len(found)} of {count}", file=sys.stderr, flush=True)
             next_s = time.monotonic() + 20
@@ -114,49 +111,87 @@ def held(base: Sequence[float], other: Sequence[float], repeats: int, truth: flo
     return float(np.mean(hits))
 
 
-def report(reference: Sequence[Numbers], runs: Sequence[Numbers]) -> None:
-    """A line for each pair and metric, and for each strategy against itself; shares by number of repeats."""
-    sweeps = len(runs) // max(REPEATS)
-    print("interval holds the truth      of 3      5     10 repeats    truth")
+def mean_ratio(reference: Sequence[Numbers], base: str, other: str, metric: str) -> float:
+    """What an interval of a change should hold: other ÷ base, geometric mean over seeds."""
+    return float(np.exp(np.mean([np.log(one[other][metric] / one[base][metric]) for one in reference])))
+
+
+def of_changes(reference: Sequence[Numbers], runs: Sequence[Numbers]) -> Iterator[tuple[str, list[float]]]:
+    """Name of each pair's change, and the shares of its intervals that hold the truth, by number of repeats."""
     for metric in METRICS:
         for base, other in PAIRS:
-            truth = float(
-                np.exp(np.mean([np.log(one[other][metric] / one[base][metric]) for one in reference]))
-            )
-            sides = [[one[name][metric] for one in runs] for name in (base, other)]
-            shares = (held(sides[0][: sweeps * n], sides[1][: sweeps * n], n, truth) for n in REPEATS)
-            texts = "  ".join(f"{share:6.1%}" for share in shares)
-            print(f"{texts}  ×{truth:.3f}  {other} ÷ {base}, {metric}")
-    print("no difference shown")
+            truth = mean_ratio(reference, base, other, metric)
+            one, two = ([numbers[name][metric] for numbers in runs] for name in (base, other))
+            yield f"{metric}, {other} ÷ {base} = {truth:.3f}", _by_repeats(one, two, truth)
+
+
+def of_itself(runs: Sequence[Numbers], again: Sequence[Numbers] | None) -> Iterator[tuple[str, list[float]]]:
+    """Likewise for each strategy against itself: the same seeds run again, or other seeds of the same runs."""
     for metric in METRICS:
-        for strategy in KNOBS:
-            values = [one[strategy][metric] for one in runs]
-            shares = (held(values[: sweeps * n], _turned(values, sweeps * n, n), n, 1.0) for n in REPEATS)
-            print(f"{'  '.join(f'{share:6.1%}' for share in shares)}  {strategy} ÷ itself, {metric}")
+        for name in KNOBS:
+            one = [numbers[name][metric] for numbers in runs]
+            # Another ten sweeps' seeds: none is paired with itself, whatever the number of repeats.
+            two = (
+                [numbers[name][metric] for numbers in again]
+                if again
+                else [*one[max(REPEATS) :], *one[: max(REPEATS)]]
+            )
+            yield f"{metric}, {name}", _by_repeats(one, two, 1.0)
 
 
-def _turned(values: Sequence[float], count: int, by: int) -> list[float]:
-    """The first `count` values, each in the place of one of another sweep."""
-    return [values[(k + by) % count] for k in range(count)]
+def _by_repeats(base: Sequence[float], other: Sequence[float], truth: float) -> list[float]:
+    sweeps = len(base) // max(REPEATS)
+    return [held(base[: sweeps * count], other[: sweeps * count], count, truth) for count in REPEATS]
 
 
-def main() -> None:
-    """Both loads."""
+def show(title: str, rows: Iterator[tuple[str, list[float]]]) -> None:
+    """A table, and how many of its shares are as asked."""
+    print(f"\n{title}\n   3 repeats      5     10")
+    every = []
+    for name, shares in rows:
+        every += shares
+        print(f"  {'  '.join(f'{share:7.1%}' for share in shares)}   {name}")
+    low, high = ASKED
+    inside = sum(low <= share <= high for share in every)
+    print(f"  {inside} of {len(every)} are from {low:.0%} to {high:.0%}; all together {np.mean(every):.1%}")
+
+
+def show_overload(count: int) -> None:
+    """The third question, a line for each strategy on its engine."""
+    print(f"\noverload verdict, of {count} trials each, and too-short with {FEWEST_ARRIVALS - 1} arrivals")
+    print(f"  at ρ = {STABLE}   at {OVERLOADED}   too short")
+    for case in CASES:
+        false, true = (
+            share_judged("overloaded", case, load, ARRIVALS, count) for load in (STABLE, OVERLOADED)
+        )
+        short = share_judged("too-short", case, STABLE, FEWEST_ARRIVALS - 1, count // 5)
+        print(f"  {false:8.1%}  {true:7.1%}  {short:9.1%}   {case[0]}, {case[1]}", flush=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """All three."""
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="python -m tests.benchmarks.coverage",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--sweeps", type=int, default=200)
     parser.add_argument("--runs", type=int, default=2_000)
-    asked = parser.parse_args()
-    most = capacity()
+    asked = parser.parse_args(arguments)
     for load in LOADS:
+        rate, count = load * capacity(("naive", "gated")), asked.sweeps * max(REPEATS)
         print(
-            f"at {load * most:.2f} req/s, {load} of naive's capacity; {asked.runs} runs, {asked.sweeps} sweeps"
+            f"\nAt {rate:.2f} req/s, {load} of naive's capacity; {asked.runs} runs, {asked.sweeps} sweeps of 10"
         )
-        report(
-            trials(OF_TRUTH, asked.runs, load * most, "truth"),
-            trials(OF_SWEEPS, asked.sweeps * max(REPEATS), load * most, "sweeps"),
+        runs = trials(OF_SWEEPS, count, rate, "sweeps")
+        show(
+            "the interval of a change holds the truth",
+            of_changes(trials(OF_TRUTH, asked.runs, rate, "truth"), runs),
         )
+        show("no difference shown: a strategy against itself, other requests", of_itself(runs, None))
+        both = [trials(OF_SWEEPS, count, rate, "two runs of one config", run=k) for k in range(2)]
+        show("no difference shown: two runs of one config", of_itself(*both))
+    show_overload(5 * asked.sweeps)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """How often the interval of a paired change holds the truth: a queue in place of a server, quick enough to run each time.
 
-`python -m tests.benchmarks.coverage` asks the same of the real strategies in virtual time.
+Of the real strategies in virtual time a slice of what `python -m tests.benchmarks.coverage` asks in full.
 """
 
 from functools import cache
@@ -10,6 +10,8 @@ import numpy.typing as npt
 import pytest
 
 from results.statistics import paired_ratio
+from tests.benchmarks import coverage
+from tests.benchmarks.seeded_trials import capacity
 
 REQUESTS, GAIN = 300, 0.85
 LOADS = {
@@ -72,3 +74,31 @@ def test_a_strategy_compared_with_itself_shows_no_difference(repeats: int) -> No
     for metric, load in LOADS.items():
         one, two = (two_strategies(SWEEPS * repeats, seed, load)[0] for seed in (2, 3))
         assert share_that_holds(one[metric], two[metric], repeats, truth=1.0) >= 0.90, metric
+
+
+@pytest.mark.parametrize(
+    ("load", "metrics"), [(0.7, ("p50 E2E", "p99 E2E")), (1.3, ("steady throughput",))], ids=str
+)
+def test_it_holds_the_truth_of_real_strategies_too(load: float, metrics: tuple[str, ...]) -> None:
+    base, other = pair = ("naive", "continuous")
+    rate = load * capacity(("naive", "gated"))
+    truth, sweeps = (
+        [coverage.trial(first + k, rate, strategies=pair, count=150) for k in range(count)]
+        for first, count in ((coverage.OF_TRUTH, 150), (coverage.OF_SWEEPS, 240))
+    )
+    for metric in metrics:
+        sides = ([one[name][metric] for one in sweeps] for name in pair)
+        held = coverage.held(*sides, 3, coverage.mean_ratio(truth, base, other, metric))
+        assert 0.90 <= held <= 0.99, metric
+
+
+def test_the_whole_of_it_prints_a_share_for_every_pair_metric_and_number_of_repeats(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    coverage.main(["--sweeps", "1", "--runs", "2"])
+    said = capsys.readouterr().out
+    for load in coverage.LOADS:
+        assert f"{load} of naive's capacity; 2 runs, 1 sweeps of 10" in said
+    assert said.count("continuous ÷ naive = ") == 2 * len(coverage.METRICS)
+    assert said.count("of 36 are from 90% to 98%") == 6
+    assert said.count("100.0%   naive, lockstep") == 1, "trials of 199 arrivals are too short"
