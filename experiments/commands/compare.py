@@ -143,6 +143,7 @@ def _text(found: "Comparison") -> Iterator[str]:
             "pairs",
         )
         yield from table(titles, rows, right=2)
+    yield from _no_difference(found)
     if found.prediction:
         yield ""
         yield "Errors by strategy: the median without sign, and the worst; of latency over the cells that kept up"
@@ -164,6 +165,19 @@ def _text(found: "Comparison") -> Iterator[str]:
         if cells:
             yield ""
             yield f"Only in {name}: {len(cells)}: {'; '.join(cells[:6])}{' …' if len(cells) > 6 else ''}"
+
+
+def _no_difference(found: "Comparison") -> Iterator[str]:
+    """In how many intervals nothing is shown, of all and by metric; nothing without any."""
+    from results.report.comparison import name
+
+    none, told = found.no_difference()
+    if not told:
+        return
+    by_metric = ((name(metric), *found.no_difference(metric)) for metric in found.metrics)
+    parts = ", ".join(f"{metric} {some} of {of}" for metric, some, of in by_metric if of)
+    yield ""
+    yield f"No difference shown in {none} of {told} intervals, {100 * none / told:.0f} %: {parts}"
 
 
 def _judge(found: "Comparison", than: float) -> None:
@@ -204,5 +218,6 @@ def _to_dict(found: "Comparison") -> dict[str, Any]:
         "only_a": list(found.only_a),
         "only_b": list(found.only_b),
         "notes": list(found.notes),
+        "no_difference": dict(zip(("shown_in", "of_intervals"), found.no_difference(), strict=True)),
         "errors": [asdict(one) for one in found.errors()] if found.prediction else None,
     }

@@ -7,7 +7,7 @@ from html import escape
 import plotly.graph_objects as go
 
 from results.comparisons import THROUGHPUT
-from results.report import frame, numbers, theme
+from results.report import frame, numbers, series_style, theme
 from results.report.panel import Chart, Choice, Control, Panel, Table, View
 from results.sweep_changes import Change, Compared, Comparison
 
@@ -61,15 +61,8 @@ def headline(found: Comparison) -> str:
             if errors:
                 parts.append(f"{name(metric)} {100 * errors[len(errors) // 2]:.0f} %")
         return f"Median errors of the prediction: {', '.join(parts)}"
-    told = [
-        one for cell in found.cells for one in cell.changes.values() if one.counts and one.low is not None
-    ]
-    shown = [
-        one for one in told if one.low is not None and one.high is not None and not one.low <= 1 <= one.high
-    ]
-    return (
-        f"{len(shown)} of {len(told)} changes from {found.a} to {found.b} have an interval that excludes none"
-    )
+    none, told = found.no_difference()
+    return f"{told - none} of {told} changes from {found.a} to {found.b} have an interval that excludes none"
 
 
 def name(metric: str) -> str:
@@ -136,7 +129,7 @@ def _points(
     cells: Sequence[tuple[Compared, Change, float | None, float | None]],
     metric: str,
 ) -> go.Scatter:
-    styles = [theme.style(cell.strategy, backend, 0) for cell, *_ in cells]
+    styles = [series_style.style(cell.strategy, backend, 0) for cell, *_ in cells]
     symbol = "circle" if backend == _backends(found)[0] else "diamond"
     return go.Scatter(
         x=[a for _, _, a, _ in cells],
@@ -183,7 +176,7 @@ def _changes(found: Comparison) -> Panel:
             None if one.low is None else at - 100 * (one.low - 1)
             for (_, one), at in zip(cells, percent, strict=True)
         ]
-        colours = [theme.style(cell.strategy, cell.backend, 0).colour for cell, _ in cells]
+        colours = [series_style.style(cell.strategy, cell.backend, 0).colour for cell, _ in cells]
         trace = go.Scatter(
             x=percent,
             y=[escape(cell.name) for cell, _ in cells],

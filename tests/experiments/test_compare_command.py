@@ -47,6 +47,8 @@ def test_a_sweep_does_not_differ_from_itself(sweep: Sweeps, batchyard: Batchyard
     assert len(document["cells"]) == 7
     assert {change["ratio"] for change in changes if change["a"] is not None} == {1.0}
     assert {(change["low"], change["high"]) for change in changes if change["pairs"] == 3} == {(1.0, 1.0)}
+    told = sum(change["low"] is not None and not change["censored"] for change in changes)
+    assert document["no_difference"] == {"shown_in": told, "of_intervals": told}
     assert document["only_a"] == document["only_b"] == document["worse"] == []
     page = (tmp_path / "c.html").read_text(encoding="utf-8")
     assert 'id="sides"' in page
@@ -88,6 +90,27 @@ def test_a_table_for_each_metric_has_values_change_and_interval(sweep: Sweeps, b
     assert lines[start + 1].split() == ["backend", "setting", "req/s", "A", "B", "change", "pairs"]
     (row,) = (line for line in lines[start:][:9] if line.startswith("vllm") and "continuous" in line)
     assert "+30.0 % [+30.0, +30.0]" in row
+
+
+def test_it_says_in_how_many_intervals_no_difference_is_shown(sweep: Sweeps, batchyard: Batchyard):
+    same = batchyard("compare", sweep("a"), sweep("a")).stdout
+    assert (
+        "No difference shown in 35 of 35 intervals, 100 %: throughput (tokens/s) 7 of 7, TTFT p50 7 of 7"
+        in same
+    )
+    slower = batchyard("compare", sweep("a"), sweep("slow", slower=1.3), "--json").stdout
+    document = json.loads(slower)
+    changes = [change for cell in document["cells"] for change in cell["changes"].values()]
+    inside = [
+        one
+        for one in changes
+        if one["low"] is not None and not one["censored"] and one["low"] <= 1 <= one["high"]
+    ]
+    assert (
+        0 < len(inside) == document["no_difference"]["shown_in"] < document["no_difference"]["of_intervals"]
+    )
+    few = batchyard("compare", sweep("a2", repeats=2), sweep("a2", repeats=2)).stdout
+    assert "No difference" not in few, "without intervals there is no share of them"
 
 
 def test_fewer_than_three_repeats_fail_nothing_and_say_that_it_cannot_be_told(
