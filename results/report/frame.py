@@ -7,7 +7,7 @@ load anything at all.
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,18 @@ from plotly.offline import get_plotlyjs
 from results.errors import cannot_write
 from results.output_file import new_file
 from results.report import glossary, theme
+from results.report.packed import Block
 from results.report.panel import Absent, Panel, unbroken
+from results.report.series import Series
+
+SCRIPTS = (
+    "embedded.js",
+    "packed.js",
+    "shown.js",
+    "figures.js",
+    "start.js",
+)
+"""The page's own scripts in results/report/scripts, run in this order as one strict function."""
 
 GENERATOR = '<meta name="generator" content="batchyard">'
 
@@ -49,8 +60,18 @@ def is_page(path: Path) -> bool:
         return False
 
 
-def frame(template: str, panels: Mapping[str, Panel | Absent], **values: Any) -> str:
-    """Give a page as HTML: a template that extends frame.html.j2, its panels and what else it names."""
+def frame(
+    template: str,
+    panels: Mapping[str, Panel | Absent],
+    *,
+    series: Sequence[Series] = (),
+    blocks: Sequence[Block] = (),
+    **values: Any,
+) -> str:
+    """Give a page as HTML: a template that extends frame.html.j2, its panels and what else it names.
+
+    `series`: what the page can be filtered by; `blocks`: columns that its scripts read.
+    """
     environment = Environment(
         loader=FileSystemLoader(_HERE),
         autoescape=True,
@@ -67,14 +88,23 @@ def frame(template: str, panels: Mapping[str, Panel | Absent], **values: Any) ->
         shapes=theme.SHAPES,
         data=_embedded({name: p.specification() for name, p in panels.items() if isinstance(p, Panel)}),
         colours=_embedded(theme.DARK),
+        series=series,
+        known_series=_embedded([one.filters() for one in series]),
+        blocks=blocks,
         plotly=Markup(get_plotlyjs()),
         style=Markup((_HERE / "style.css").read_text(encoding="utf-8")),
-        script=Markup((_HERE / "page.js").read_text(encoding="utf-8")),
+        script=Markup(script()),
         **values,
     )
 
 
-def _embedded(value: Mapping[str, Any]) -> Markup:
+def script() -> str:
+    """Give the page's own scripts as one."""
+    parts = [(_HERE / "scripts" / name).read_text(encoding="utf-8") for name in SCRIPTS]
+    return "\n".join(('"use strict";', "(() => {", *parts, "})();"))
+
+
+def _embedded(value: Mapping[str, Any] | Sequence[Any]) -> Markup:
     """Give JSON that can stand in a script element: it cannot close it."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     escaped = text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")

@@ -51,11 +51,21 @@ class View:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """What a row of a table is about: it is shown while all its series and its rate are."""
+
+    series: tuple[str, ...] = ()  # keys
+    rate: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
     """Data in rows of text."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    marks: tuple[Mark, ...] = ()  # what each row is about, so that the page's filters reach it
+
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +73,8 @@ class Panel:
     """Views by key: the values of the controls in order, joined by `SEPARATOR`.
 
     Every combination of choices has a view and all views have as many charts; the first choices are shown.
+    With `live`, JSON that the page's script with this panel's name gets (results/report/scripts), that script makes
+    the views; `views` then holds the first alone, whose charts keep the places.
     """
 
     name: str
@@ -70,6 +82,7 @@ class Panel:
     views: Mapping[str, View]
     table: Table
     notes: tuple[str, ...] = ()
+    live: Mapping[str, Any] | None = None
 
     @property
     def first(self) -> View:
@@ -77,14 +90,18 @@ class Panel:
         return self.views[SEPARATOR.join(control.choices[0].value for control in self.controls)]
 
     def specification(self) -> dict[str, Any]:
-        """Give all views for the page's script."""
+        """Give all views for the page's script, or what it makes them from."""
+        views = {} if self.live is not None else self.views
         return {
-            key: {
-                "heading": unbroken(view.heading),
-                "note": view.note,
-                "charts": [chart.specification() for chart in view.charts],
-            }
-            for key, view in self.views.items()
+            "live": self.live,
+            "views": {
+                key: {
+                    "heading": unbroken(view.heading),
+                    "note": view.note,
+                    "charts": [chart.specification() for chart in view.charts],
+                }
+                for key, view in views.items()
+            },
         }
 
 

@@ -24,6 +24,19 @@ class Series:
         """The full name as shown."""
         return f"{self.setting} on {self.place}"
 
+    def filters(self) -> dict[str, object]:
+        """Give what the page can be filtered by (scripts/shown.js)."""
+        first = self.cells[0] if self.cells else None
+        return {
+            "key": self.key,
+            "name": self.name,
+            "setting": self.setting,
+            "backend": backend_name(self.backend),
+            "model": first.model if first else "",
+            "device": first.device if first else "",
+            "rates": [cell.rate for cell in self.cells],
+        }
+
     def at(self, rate: float) -> CellSummary | None:
         """Give the cell of one rate."""
         return next((cell for cell in self.cells if cell.rate == rate), None)

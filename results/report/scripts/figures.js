@@ -1,0 +1,120 @@
+// Draws panels: what is near the viewport at once, the rest when the browser has time.
+
+const panels = embedded("panels");
+const PRINT_WIDTH_PX = 680;
+const PLOT = {
+  responsive: true,
+  displaylogo: false,
+  typesetMath: false,
+  showSendToCloud: false,
+  modeBarButtonsToRemove: ["select2d", "lasso2d", "zoomIn2d", "zoomOut2d", "autoScale2d"],
+};
+
+// Panels that scripts draw: live[name] = ({data, choices, showsSeries, showsRate}) => view, or a promise of one.
+// A view: {heading, note, charts: [{data, layout, summary}], table?: {columns, rows, marks?}}; as many charts as in Python.
+const live = {};
+const views = new WeakMap(); // article → what it shows
+
+const articles = [...document.querySelectorAll("[data-panel]")];
+const selectsOf = (article) => [...article.querySelectorAll("select[data-control]")];
+const choicesOf = (article) => Object.fromEntries(selectsOf(article).map((one) => [one.dataset.control, one.value]));
+
+const viewOf = (article) => {
+  const { views: made, live: data } = panels[article.dataset.panel];
+  if (data === null) return made[selectsOf(article).map((one) => one.value).join("|")] ?? null;
+  return live[article.dataset.panel]({ data, choices: choicesOf(article), showsSeries, showsRate });
+};
+
+const drawChart = (element, chart) => {
+  element.setAttribute("aria-label", chart.summary);
+  const spec = coloured({ data: chart.data, layout: chart.layout });
+  for (const trace of spec.data.map(keepShown)) {
+    for (const bars of [trace.error_x, trace.error_y].filter(Boolean)) {
+      for (const side of ["array", "arrayminus"]) {
+        if (bars[side]) bars[side] = bars[side].map((length) => length ?? NaN); // Plotly draws null as 0: a dash
+      }
+    }
+  }
+  keepCategories(spec.layout);
+  if (printed.now) spec.layout.width = PRINT_WIDTH_PX;
+  return Plotly.react(element, spec.data, spec.layout, PLOT);
+};
+
+const fillTable = (article, { columns, rows, marks = [] }) => {
+  const table = article.querySelector("details.data table");
+  const line = (tag, cells) => {
+    const row = document.createElement("tr");
+    row.append(...cells.map((text) => Object.assign(document.createElement(tag), { textContent: text })));
+    return row;
+  };
+  table.tHead.replaceChildren(line("th", columns));
+  table.tBodies[0].replaceChildren(
+    ...rows.map((cells, i) => {
+      const row = line("td", cells);
+      if (marks[i]?.series) row.dataset.of = JSON.stringify(marks[i].series);
+      if (marks[i]?.rate !== undefined) row.dataset.rate = marks[i].rate;
+      return row;
+    }),
+  );
+};
+
+const show = (article, view) => {
+  if (view === null) return undefined;
+  views.set(article, view);
+  article.querySelector("[data-heading]").textContent = view.heading;
+  article.querySelector("[data-note]").textContent = view.note;
+  article.querySelector("[data-meaning]").textContent = selectsOf(article)
+    .map((select) => select.selectedOptions[0].title)
+    .filter(Boolean)
+    .join(" ");
+  if (view.table) fillTable(article, view.table);
+  const elements = [...article.querySelectorAll("[data-chart]")];
+  return Promise.all(elements.map((element) => drawChart(element, view.charts[Number(element.dataset.chart)])));
+};
+
+const draw = (article) => {
+  const view = viewOf(article);
+  return view instanceof Promise ? view.then((made) => show(article, made)) : show(article, view);
+};
+
+const stale = new Set(); // articles that have to be drawn
+let drawing = false;
+
+const distance = (article) => {
+  const { top, bottom } = article.getBoundingClientRect();
+  return Math.max(0, top - window.innerHeight, -bottom);
+};
+const nextStale = () => [...stale].reduce((best, one) => (distance(one) < distance(best) ? one : best));
+const pause = () => new Promise((go) => setTimeout(go));
+const leisure = () =>
+  new Promise((go) => (window.requestIdleCallback ? requestIdleCallback(go, { timeout: 500 }) : setTimeout(go, 50)));
+
+// Draw these again, nearest to the viewport first; document.documentElement.dataset.drawn says "yes" when all is done.
+const redraw = async (chosen = articles) => {
+  for (const article of chosen) stale.add(article);
+  document.documentElement.dataset.drawn = "no";
+  if (drawing) return;
+  drawing = true;
+  while (stale.size) {
+    if (distance(nextStale()) > window.innerHeight / 2) await leisure();
+    const article = nextStale();
+    stale.delete(article);
+    try {
+      await draw(article);
+    } catch (error) {
+      console.error(article.id, error); // and go on with the others
+    }
+    await pause();
+  }
+  drawing = false;
+  document.documentElement.dataset.drawn = "yes";
+};
+
+// A page is printed as soon as the event has been handled: what a script still computes is printed as it was.
+const drawForPrint = (now) => {
+  printed.now = now;
+  for (const article of articles) {
+    const view = viewOf(article);
+    show(article, view instanceof Promise ? (views.get(article) ?? null) : view);
+  }
+};

@@ -1,0 +1,49 @@
+// Which series and rates the reader wants to see, and what that leaves of a trace and of marked elements.
+
+const series = embedded("series") ?? []; // [{key, name, setting, backend, model, device, …}]
+const DIMENSIONS = ["setting", "backend", "model", "device", "sweep"]; // of a series; those it does not have are no filter
+const off = Object.fromEntries([...DIMENSIONS, "rate", "series"].map((name) => [name, new Set()]));
+const seriesByKey = new Map(series.map((one) => [one.key, one]));
+
+const passesFilters = (key) => {
+  const one = seriesByKey.get(key);
+  return one === undefined || DIMENSIONS.every((name) => !off[name].has(one[name]));
+};
+const showsSeries = (key) => !off.series.has(key) && passesFilters(key);
+const showsRate = (rate) => rate === undefined || rate === null || !off.rate.has(Number(rate));
+
+// Drop the points of a trace that are filtered out; a trace of which nothing is left becomes invisible.
+// meta.series: the key of its series, or one a point; meta.rates: one a point; meta.rate: of all of it.
+const keepShown = (trace) => {
+  const { series: of, rates, rate, theory } = trace.meta ?? {};
+  const many = Array.isArray(of) ? of.length : rates?.length;
+  trace.visible = !(theory && off.series.has("theory")) && (Array.isArray(of) || showsSeries(of)) && showsRate(rate);
+  if (many === undefined) return trace;
+  const kept = Array.from({ length: many }, (_, i) => (Array.isArray(of) ? showsSeries(of[i]) : true) && showsRate(rates?.[i]));
+  if (kept.every(Boolean)) return trace;
+  const { marker, error_x: across, error_y: up, textfont } = trace;
+  for (const holder of [trace, marker, marker?.line, across, up, textfont].filter(Boolean)) {
+    for (const [name, values] of Object.entries(holder)) {
+      if (Array.isArray(values) && values.length === many) holder[name] = values.filter((_, i) => kept[i]);
+    }
+  }
+  return trace;
+};
+
+// Drop the categories of an axis that belong to hidden series: layout.meta.categories has their keys, in order.
+const keepCategories = (layout) => {
+  const keys = layout.meta?.categories;
+  for (const axis of keys ? [layout.xaxis, layout.yaxis] : []) {
+    if (axis?.categoryarray?.length !== keys.length) continue;
+    axis.categoryarray = axis.categoryarray.filter((_, i) => showsSeries(keys[i]));
+    if (axis.range) axis.range = [-0.6, axis.categoryarray.length - 0.4];
+  }
+};
+
+// Hide marked elements: data-of='["key", …]' needs all of these series, data-rate="5" this rate.
+const hideElements = () => {
+  for (const element of document.querySelectorAll("[data-of], [data-rate]")) {
+    const keys = element.dataset.of ? JSON.parse(element.dataset.of) : [];
+    element.hidden = !(keys.every(showsSeries) && showsRate(element.dataset.rate));
+  }
+};
