@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from deployments.backends.backend import Backend, EngineStep, Memory, Output, Work
+from deployments.backends.backend import Backend, EngineStep, Memory, Output, TellsRoom, Work
 from deployments.backends.registry import create
 from deployments.cpu_time import CpuTime
 from deployments.errors import BackendError, EngineDead
@@ -26,10 +26,11 @@ from deployments.gpu_claim import claim
 from deployments.gpu_watch import GpuWatch
 from deployments.gpus import facts
 from deployments.models import ModelSpec
-from deployments.padded_memory import given
+from deployments.padded_memory import PaddedBudget, given, left_free
+from deployments.reserve import NEW_TOKENS, Reserve
+from deployments.reserve import measure as measure_reserve
 from deployments.service import BatchRun, Reply, Service
 from deployments.warming import WarmUp, warm_up
-from strategies.kv_budget import KVBudget
 from strategies.registry import create as create_strategy
 
 
@@ -86,7 +87,8 @@ class Replica:
         self._incarnation = uuid.uuid4().hex[:12]
         self._backend: Backend | None = None
         self._loading: Backend | None = None
-        self._kv: KVBudget | None = None
+        self._padded: PaddedBudget | None = None
+        self._row_tokens: int | None = None  # of the longest row that will be sent; None: nobody said
         self._service: Service | None = None
         self._trial = ""
         self._warm_up: WarmUp | None = None
@@ -107,7 +109,7 @@ class Replica:
         finally:
             self._loading = None
         self._backend = loading
-        self._kv = given(engine.get("kv_budget_bytes"), loading.setup.get("kv_bytes_per_token"))
+        self._padded = given(engine.get("kv_budget_bytes"), loading.setup.get("kv_bytes_per_token"))
         self._gpus = await asyncio.to_thread(GpuWatch) if model is not None else None
         gpus = facts(self._gpus.read()) if self._gpus is not None else {}
         return {**loading.setup, **({"gpus": gpus} if gpus else {})}
@@ -160,16 +162,7 @@ class Replica:
         """
         backend = await self._ready()
         prompt_tokens = max(1, min(prompt_tokens, backend.limits.context_tokens - output_tokens))
-        rng = np.random.default_rng([batch_size, prompt_tokens])
-        works = [
-            Work(
-                request_id=f"measure-{uuid.uuid4().hex}",
-                prompt_ids=rng.integers(0, backend.limits.vocabulary, prompt_tokens).tolist(),
-                output_tokens=output_tokens,
-            )
-            for _ in range(batch_size)
-        ]
-        outputs = await self._bare(works)
+        outputs = await self._bare(_equal_rows(backend, batch_size, prompt_tokens, output_tokens))
         begun = min(output.scheduled_s or math.inf for output in outputs)
         gaps = np.concatenate([np.diff(output.token_s) for output in outputs])
         return Sample(
@@ -178,6 +171,41 @@ class Replica:
             prefill_s=max(output.token_s[0] for output in outputs) - begun,
             step_s=float(np.median(gaps)),
         )
+
+    async def measure_reserve(self, prompt_tokens: int) -> Reserve | None:
+        """What padded batches take beside their keys and values: two small ones on the idle engine.
+
+        None where the engine does not pad, or its memory or what a token takes is not known. BackendError.
+        """
+        backend = await self._ready()
+        each, limit = backend.setup.get("kv_bytes_per_token"), backend.limits.context_tokens
+        if not isinstance(backend, TellsRoom) or each is None:
+            return None
+        backend.reset_memory()
+        await self._bare(_equal_rows(backend, 1, 1, 2))  # what the first batch of all takes is not given back
+        rest = backend.room()
+        if rest is None or backend.memory().peak_bytes is None:
+            return None
+
+        async def peak(rows: int, prompt_tokens: int, new_tokens: int) -> int:
+            backend.reset_memory()
+            await self._bare(_equal_rows(backend, rows, prompt_tokens, new_tokens))
+            return max(0, (backend.memory().peak_bytes or 0) - rest.used_bytes)
+
+        return await measure_reserve(peak, min(prompt_tokens, limit - NEW_TOKENS), each)
+
+    async def budget(self, reserve: Reserve | None, row_tokens: int) -> Mapping[str, Any] | None:
+        """What padded batches may take: the bytes that were given, or what the reserve leaves; None: no limit.
+
+        Of memory that is free at the first call after a load; later ones give what the first found.
+        `row_tokens`: the longest prompt and the declared limit of what will be sent.
+        """
+        backend = await self._ready()
+        self._row_tokens = row_tokens
+        if self._padded is None and reserve is not None and isinstance(backend, TellsRoom):
+            room = backend.room()
+            self._padded = left_free(room, reserve) if room is not None else None
+        return self._padded.to_dict() if self._padded is not None else None
 
     async def begin(
         self, trial: str, strategy: str, knobs: Mapping[str, Any], max_batch_size: int, expected: int
@@ -191,7 +219,7 @@ class Replica:
             create_strategy(strategy, knobs),
             max_batch_size=max_batch_size,
             expected=expected,
-            kv=self._kv,
+            kv=self._padded.limit(max_batch_size, self._row_tokens) if self._padded is not None else None,
         )
         self._trial = trial
         backend.take_steps()
@@ -284,3 +312,16 @@ class Replica:
         if self._service is None:
             raise EngineDead("the replica serves no trial: it is not the one that the trial began with")
         return self._service
+
+
+def _equal_rows(backend: Backend, rows: int, prompt_tokens: int, output_tokens: int) -> list[Work]:
+    """Of random ids: neither timing nor memory sees them."""
+    rng = np.random.default_rng([rows, prompt_tokens])
+    return [
+        Work(
+            request_id=f"measure-{uuid.uuid4().hex}",
+            prompt_ids=rng.integers(0, backend.limits.vocabulary, prompt_tokens).tolist(),
+            output_tokens=output_tokens,
+        )
+        for _ in range(rows)
+    ]

@@ -16,7 +16,7 @@ from scipy.optimize import nnls
 from deployments.models import Dtype, ModelSpec
 from deployments.virtual.step_model import Linear, StepModel
 from experiments.cells import lane_key
-from experiments.config import SweepConfig
+from experiments.config import AUTO, SweepConfig
 from experiments.grid import Setting
 from experiments.resolved import Resolved
 from experiments.theory import Work, gated_capacity, iteration_capacity, lockstep_capacity
@@ -26,6 +26,7 @@ NEAR_UTILISATION = 0.9  # middle rate: the slowest setting only just keeps up
 HIGH_UTILISATION = 3.0  # highest rate, in the highest capacity of naive
 BEYOND_ALL = 1.2  # and in the highest capacity of any setting, so that its knee is passed too
 AUTO_RATES = ("low", "near", "high")  # what `auto` resolves to, in this order
+BUDGET = "kv_budget_bytes"  # the engine argument
 FILLS = 3  # a measured period holds at least that many batches of naive …
 REQUESTS = 40  # … and requests
 
@@ -52,14 +53,15 @@ class Sample(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """What must be timed before `auto` can be resolved: one lane of a backend, at some batch sizes."""
+    """What must be measured before `auto` can be resolved: one lane of a backend, at some batch sizes."""
 
     backend: str
     engine: Mapping[str, Any]
     model: ModelSpec | None
     max_batch_size: int
-    batch_sizes: tuple[int, ...]
+    batch_sizes: tuple[int, ...]  # none: it is not timed
     prompt_tokens: int  # of each row: about the workload's mean
+    reserve: bool  # whether what its padded batches take beside keys and values is measured too
 
     @property
     def lane_key(self) -> str:
@@ -68,9 +70,11 @@ class Probe:
 
 
 def probes(config: SweepConfig, dtype: Dtype | None = None) -> tuple[Probe, ...]:
-    """One probe for each backend, on the lane with the most slots; none if the rates are written."""
-    if config.arrival_rate is not None:
-        return ()
+    """One probe for each backend that must be measured, on the lane with the most slots.
+
+    Its step times, unless the rates are written; its reserve, if it pads and its KV budget is not given in bytes.
+    """
+    timed = config.arrival_rate is None
     widest: dict[str, Setting] = {}
     for setting in config.settings:
         known = widest.get(setting.backend)
@@ -83,11 +87,19 @@ def probes(config: SweepConfig, dtype: Dtype | None = None) -> tuple[Probe, ...]
             engine=setting.engine,
             model=Resolved(rates=(), durations_s=(), dtype=dtype).fixed(setting.model),
             max_batch_size=setting.max_batch_size,
-            batch_sizes=tuple(sorted({1, setting.max_batch_size})),
+            batch_sizes=tuple(sorted({1, setting.max_batch_size})) if timed else (),
             prompt_tokens=prompt_tokens,
+            reserve=needs_reserve(setting),
         )
         for setting in widest.values()
+        if timed or needs_reserve(setting)
     )
+
+
+def needs_reserve(setting: Setting) -> bool:
+    """Whether its KV budget is what a measured reserve leaves. A single row runs whatever it takes."""
+    automatic = setting.engine.get(BUDGET, AUTO) == AUTO
+    return automatic and setting.pads and setting.model is not None and setting.max_batch_size > 1
 
 
 def fit(samples: Sequence[Sample]) -> Linear:

@@ -98,7 +98,7 @@ def _show(config: SweepConfig, plan: Plan, root: str) -> None:
             "slowest setting can do, and at least 3 times what naive can do."
         )
     if plan.probes:
-        show(f"Timed first: {_probes(plan)}; {_likely(plan.measuring)} with the loading.")
+        show(f"Measured first: {_probes(plan)}; {_likely(plan.measuring)} with the loading.")
     loads = sum(plan.loads.values())
     show(f"Engine loads: {loads} ({_by_backend(plan)}) with {len(plan.loads)} different engine set-ups.")
     each = ", ".join(f"repeat {repeat + 1} {_likely(span)}" for repeat, span in plan.repeats.items())
@@ -141,11 +141,18 @@ def _arrivals(plan: Plan) -> str:
 
 
 def _probes(plan: Plan) -> str:
-    return "; ".join(
-        f"{probe.backend} at batch {_listed(map(str, probe.batch_sizes))}"
+    timed = [
+        f"the step times of {probe.backend} at batch {_listed(map(str, probe.batch_sizes))}"
         f" ({1 + REPEATS} runs each of {OUTPUT_TOKENS} tokens after a prompt of {probe.prompt_tokens})"
         for probe in plan.probes
-    )
+        if probe.batch_sizes
+    ]
+    padded = [
+        f"what padded batches of {probe.backend} take of memory beside keys and values (2 small batches)"
+        for probe in plan.probes
+        if probe.reserve
+    ]
+    return "; ".join([*timed, *padded])
 
 
 def _by_backend(plan: Plan) -> str:
@@ -164,7 +171,7 @@ def _rests_on(plan: Plan) -> list[str]:
     named = [f"{name} {seconds:g} s" for name, seconds in LOAD_S.items() if name in used]
     if used - set(LOAD_S):
         named.append(f"{', '.join(sorted(used - set(LOAD_S)))} {OTHER_LOAD_S:g} s")
-    timing = f", {TIMING_S:g} s for timing an engine" if plan.probes else ""
+    timing = f", {TIMING_S:g} s for measuring an engine" if plan.probes else ""
     around = (
         f"It rests on: arrivals ({_arrivals(plan)} a trial); draining of 0 s to the limit ({limits} s) a trial; {AROUND_S:g} s "
         f"around a trial; loading of a small model ({', '.join(named)}){timing}."

@@ -41,7 +41,7 @@ class Plan:
     rates: tuple[float, ...] | None  # None: `auto`, not measured yet; the rates of `cells` are then 1, 2, 3
     cells: tuple[Cell, ...]
     left: tuple[Cell, ...]
-    probes: tuple[Probe, ...]  # what `auto` would time first
+    probes: tuple[Probe, ...]  # what `auto` would measure first
     loads: Mapping[str, int]  # engine loads by lane key, those of the probes too
     measuring: Span  # what the probes take, with their loads
     repeats: Mapping[int, Span]  # by repeat (from 0): what is left of it
@@ -187,6 +187,7 @@ def to_dict(plan: Plan) -> dict[str, Any]:
                 "backend": probe.backend,
                 "batch_sizes": list(probe.batch_sizes),
                 "prompt_tokens": probe.prompt_tokens,
+                "reserve": probe.reserve,
             }
             for probe in plan.probes
         ],

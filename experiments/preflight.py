@@ -12,14 +12,13 @@ from deployments.gpus import visible_gpus
 from deployments.models import BFLOAT16_FROM, ModelSpec, context_tokens, locate, on_disk, resolve
 from deployments.vllm_build import require_gpu_for_cuda_build
 from experiments.cells import Cell, cells
-from experiments.config import AUTO, SweepConfig
+from experiments.config import SweepConfig
 from experiments.console import Say
 from experiments.resolved import Resolved
 from experiments.traffic import traffic
 from workloads.errors import WorkloadError
 from workloads.sharegpt import read_user_turns
 
-BUDGET = "kv_budget_bytes"  # the engine argument
 SAMPLE_REQUESTS = 64.0  # expected, of each repeat, where the rates are not known yet
 
 
@@ -51,9 +50,6 @@ def _check_engines(config: SweepConfig) -> None:
         if "vllm" in entry.backends and importlib.util.find_spec("vllm") is None:
             text = "vllm is not installed here; where it cannot be (macOS, Arm), continuous runs on huggingface-continuous"
             raise config.error(("strategies", index, "backends"), text)
-    for name in {setting.backend for setting in config.settings if setting.engine.get(BUDGET) == AUTO}:
-        text = "must be in bytes, or left out for no limit: auto is not measured yet, only simulated"
-        raise config.error(("backends", name, BUDGET), text)
 
 
 def _check_gpus(config: SweepConfig) -> None:

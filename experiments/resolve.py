@@ -1,4 +1,8 @@
-"""Resolving `auto`: a few seconds of timing on the lanes that the sweep will use, recorded once."""
+"""Resolving `auto`: a few seconds of measuring on the lanes that the sweep will use, recorded once.
+
+Step times, for rates that are automatic; and of an engine that pads the reserve, for a KV budget that is. Where
+that is not asked for by name a reserve that cannot be measured is told, and its batches have no limit.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -11,8 +15,9 @@ from deployments.lanes import Call, Lane, Load, board, occupy, raised_there
 from deployments.models import Dtype, pick_dtype
 from deployments.replica import Sample
 from deployments.virtual.step_model import StepModel
-from experiments.capacity import Probe, fit, probes, resolve_rates, to_record
+from experiments.capacity import BUDGET, Probe, fit, probes, resolve_rates, to_record
 from experiments.config import SweepConfig
+from experiments.reserves import RESERVES, measured_reserve
 from experiments.resolved import Resolved
 
 OUTPUT_TOKENS = 8
@@ -31,25 +36,47 @@ async def resolve(
     """
     times: dict[str, StepModel] = {}
     record: dict[str, Any] = {}
+    reserves: dict[str, Any] = {}
     lanes = board()
     dtype = await _dtype(config, gpus)
     for probe in probes(config, dtype):
-        notify(f"measuring step times: {probe.backend}")
+        notify(f"measuring {_what(probe)}: {probe.backend}")
         lane = await lanes.acquire.remote(HOLDER, probe.lane_key)
         load = Load(key=probe.lane_key, backend=probe.backend, model=probe.model, engine=probe.engine)
         try:
-            call = await _load(lane, load, notify)
+            call = await _loaded(lane, load, probe, notify)
+            if call is None:
+                continue
             samples = [sample for size in probe.batch_sizes for sample in await _time(call, probe, size)]
+            if probe.reserve:
+                longest = config.workload.prompt_law().maximum
+                reserves[probe.backend] = await measured_reserve(call, probe, longest, notify)
         finally:
             await lanes.release.remote(HOLDER)
-        fitted = fit(samples)
-        times[probe.backend] = fitted
-        record[probe.backend] = {
-            "samples": [asdict(sample) for sample in samples],
-            "step_times": to_record(fitted),
-        }
+        if samples:
+            times[probe.backend] = fitted = fit(samples)
+            record[probe.backend] = {
+                "samples": [asdict(sample) for sample in samples],
+                "step_times": to_record(fitted),
+            }
         record["warm_lane"] = probe.lane_key
+    record |= {RESERVES: reserves} if reserves else {}
     return replace(resolve_rates(config, times), dtype=dtype), record
+
+
+def _what(probe: Probe) -> str:
+    parts = ["step times"] if probe.batch_sizes else []
+    return " and ".join([*parts, *(["the memory of a padded batch"] if probe.reserve else [])])
+
+
+async def _loaded(lane: Lane, load: Load, probe: Probe, notify: Callable[[str], None]) -> Call | None:
+    """None where the engine cannot be loaded and nobody asked by name for what is measured: its trials say so."""
+    try:
+        return await _load(lane, load, notify)
+    except BackendError:
+        if probe.batch_sizes or BUDGET in probe.engine:
+            raise
+        return None
 
 
 async def _load(lane: Lane, load: Load, notify: Callable[[str], None]) -> Call:

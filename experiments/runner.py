@@ -6,7 +6,7 @@ Tune reuses the actor from cell to cell and tries a cell again when `step` raise
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ray import tune
@@ -15,6 +15,7 @@ from deployments import serve_loop
 from deployments.errors import ModelError
 from deployments.lanes import Lane, Load, board, occupy, raised_there
 from deployments.local_ray import DRIVER_RESOURCE
+from deployments.reserve import Reserve
 from experiments.cells import Cell
 from experiments.errors import TrialError
 from experiments.failures import failure_of
@@ -66,6 +67,7 @@ class Conditions:
     root: str  # the store
     isolate: bool  # redeploy for every trial
     setup: Mapping[str, Any]  # provenance
+    reserves: Mapping[str, Reserve] = field(default_factory=dict)  # by backend that pads
 
 
 async def _attempt(cell: Cell, conditions: Conditions) -> str | None:
@@ -81,7 +83,10 @@ async def _attempt(cell: Cell, conditions: Conditions) -> str | None:
         def report(state: State) -> None:  # by this handle: looking the board up would block the client
             lanes.report.remote(state.cell_id, asdict(state))
 
-        run = TrialRun(cell, sent, lane, call, attempt, setup=conditions.setup, report=report)
+        reserve = conditions.reserves.get(cell.backend)
+        run = TrialRun(
+            cell, sent, lane, call, attempt, setup=conditions.setup, report=report, reserve=reserve
+        )
         attempt.finish(await run.run())
         return None
     except PERMANENT as error:

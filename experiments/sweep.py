@@ -14,6 +14,7 @@ from deployments.errors import BackendError
 from deployments.gpu_claim import claim
 from deployments.lanes import LaneView, start_board
 from deployments.local_ray import local_ray
+from deployments.reserve import Reserve
 from experiments.cells import Cell, blocks, cells
 from experiments.config import SweepConfig
 from experiments.console import Say
@@ -23,6 +24,7 @@ from experiments.plan import trial_times
 from experiments.preflight import check
 from experiments.progress import SweepProgress
 from experiments.provenance import provenance
+from experiments.reserves import recorded
 from experiments.resolved import Resolved
 from experiments.running_results import RunningResults
 from experiments.simulation.occupancy import with_occupancy
@@ -94,7 +96,8 @@ def run_sweep(config: SweepConfig, root: str, say: Say, *, fresh: bool = False) 
                     info = resolve_and_record(config, store, ray.gpus, say)
                     planned = cells(config, Resolved.from_dict(info["resolved"]))
                 before = len(planned) - len(_left(planned, store))
-                _run_blocks(Driver(config, store, lanes, lane_board, ray.folder), planned, info)
+                driver = Driver(config, store, lanes, lane_board, ray.folder, recorded(info))
+                _run_blocks(driver, planned, info)
             return _outcome(root, planned, store, ran=len(planned) - len(_left(planned, store)) - before)
 
 
@@ -135,6 +138,7 @@ class Driver:
     lanes: int
     board: Any  # the lane board's handle
     folder: str  # of this Ray, for what Tune writes
+    reserves: Mapping[str, Reserve]  # by backend that pads
 
 
 def _run_blocks(driver: Driver, planned: Sequence[Cell], info: Mapping[str, Any]) -> None:
@@ -188,7 +192,12 @@ def fit(driver: Driver, block: Sequence[Cell], progress: SweepProgress) -> None:
     trainable = tune.with_parameters(
         CellTrial,
         cells={cell.cell_id: cell for cell in block},
-        conditions=Conditions(root=driver.store.root, isolate=driver.config.isolate, setup=provenance()),
+        conditions=Conditions(
+            root=driver.store.root,
+            isolate=driver.config.isolate,
+            setup=provenance(),
+            reserves=driver.reserves,
+        ),
     )
     tune.Tuner(
         tune.with_resources(trainable, RESOURCES),

@@ -22,6 +22,7 @@ from deployments.cpu_time import CpuTime
 from deployments.errors import EngineDead
 from deployments.lanes import Call, Lane
 from deployments.replica import Account, Devices, Progress
+from deployments.reserve import Reserve
 from deployments.warming import WarmUp
 from experiments.cells import Cell
 from experiments.errors import TrialError
@@ -80,11 +81,13 @@ class TrialRun:
         *,
         setup: Mapping[str, Any],
         report: Callable[[State], None],
+        reserve: Reserve | None = None,
     ) -> None:
-        """`setup` is the provenance of the sweep; the lane adds its own."""
+        """`setup` is the provenance of the sweep; the lane adds its own. `reserve`: of a backend that pads."""
         self._cell, self._traffic, self._lane, self._call, self._attempt = cell, traffic, lane, call, attempt
         lane_setup = dict(lane.setup or {})
         self._setup = {**setup, "engine": lane_setup}
+        self._reserve = reserve
         self._device = str(lane_setup.get("device", "unknown"))
         self._settings = settings(cell, self._device)
         attempt.record(self._setup)
@@ -114,7 +117,7 @@ class TrialRun:
             )
             step_probe_s = await self._probe()
             devices: Devices = await self._call("devices")
-            self._record(devices)
+            self._record(devices, await self._budget())
             incarnation = await self._call(
                 "begin", self._trial, cell.strategy, cell.knobs, cell.knobs["max_batch_size"], len(requests)
             )
@@ -165,17 +168,28 @@ class TrialRun:
         """The step time of one request now: the median of several short probes."""
         begun_s, steps_s = time.monotonic(), list[float]()
         while len(steps_s) < FEWEST_PROBES or (
-            len(steps_s) < MOST_PROBES
-            and (time.monotonic() - begun_s) * (1 + 1 / len(steps_s)) <= PROBE_S
+            len(steps_s) < MOST_PROBES and (time.monotonic() - begun_s) * (1 + 1 / len(steps_s)) <= PROBE_S
         ):
             sample = await self._call("measure", 1, PROBE_PROMPT_TOKENS, PROBE_OUTPUT_TOKENS)
             steps_s.append(sample.step_s)
         return statistics.median(steps_s)
 
-    def _record(self, devices: Devices) -> None:
-        """Into the set-up of every file: the clocks and memory of the GPUs as the trial begins."""
+    async def _budget(self) -> Mapping[str, Any] | None:
+        """What padded batches may take, for the set-up; asked before the trial begins, which keeps to it."""
+        if self._reserve is None and "kv_budget_bytes" not in self._cell.engine:
+            return None
+        workload = self._cell.workload
+        row_tokens = workload.prompt_law().maximum + workload.limit_tokens
+        found: Mapping[str, Any] | None = await self._call("budget", self._reserve, row_tokens)
+        return found
+
+    def _record(self, devices: Devices, budget: Mapping[str, Any] | None) -> None:
+        """Into the set-up of every file: the GPUs' clocks and memory as the trial begins, and the budget."""
+        if budget is not None:
+            self._setup["padded_batches"] = budget
         if devices.state:
             self._setup["gpus_at_start"] = devices.state
+        if devices.state or budget is not None:
             self._attempt.record(self._setup)
 
     async def _serve(self, requests: Sequence[Request]) -> bool:

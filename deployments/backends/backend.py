@@ -6,7 +6,7 @@ All stamps are seconds of `time.monotonic` in the backend's process (vLLM stamps
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 Status: TypeAlias = Literal["finished", "failed", "unfinished", "rejected"]
 
@@ -66,6 +66,23 @@ class Memory:
     peak_bytes: int | None
     kind: Literal["allocated", "kv-cache", "resident", "none"]
     detail: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """Memory at one moment: what is in use, as `Memory` counts it, and what more may be taken for batches."""
+
+    used_bytes: int
+    free_bytes: int
+
+
+@runtime_checkable
+class TellsRoom(Protocol):
+    """A backend that pads and knows the memory that its batches have."""
+
+    def room(self) -> Room | None:
+        """How it is now; None where the system does not say."""
+        ...
 
 
 class Backend(Protocol):

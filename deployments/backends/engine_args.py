@@ -41,7 +41,7 @@ class HuggingFaceArgs(EngineArgs):
     """transformers' generate: one lockstep batch at a time."""
 
     kv_budget_bytes: Bytes | Literal["auto"] | None = None
-    """What keys and values of a padded batch may take, in bytes: a batch ends where one more row would take more. `auto`, what weights and reserve leave of the hardware's memory, is for simulated sweeps so far; if left out these have it, and measured ones no limit."""
+    """What keys and values of a padded batch may take, in bytes: a batch ends where one more row would take more. `auto` is what the memory beside the weights leaves when a measured reserve is taken off: on a GPU of all that is free, on a CPU of half of it; simulated sweeps take the reserve from `simulation.kv_reserve_gib`. Left out it is `auto`, and no limit where that cannot be measured."""
     threads: Threads = None
     """CPU threads; cores − 1 (at least 1) if left out."""
     start_deadline_s: Deadline = 600.0

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from deployments.backends.backend import EngineStep, Limits, Memory, Output, Work, invalid, refused
+from deployments.backends.backend import EngineStep, Limits, Memory, Output, Room, Work, invalid, refused
 from deployments.backends.engine_args import HuggingFaceArgs
 from deployments.backends.open_runs import OpenRuns
 from deployments.backends.starting import Starting
@@ -95,6 +95,10 @@ class HuggingFace:
     def memory(self) -> Memory:
         """Peak since `reset_memory`: "allocated" on a GPU, "resident" (the whole process) on a CPU."""
         return self._started().loaded.memory()
+
+    def room(self) -> Room | None:
+        """Memory in use and free; None where the system does not say."""
+        return self._started().loaded.room()
 
     async def close(self) -> None:
         """Cut what runs, give the model's memory back and end the thread, which cannot leave a load halfway."""

@@ -13,8 +13,8 @@ import transformers
 from transformers import AutoModelForCausalLM, GenerationConfig
 from transformers.utils import logging as transformers_logging
 
-from deployments.backends import resident_memory
-from deployments.backends.backend import Limits, Memory
+from deployments.backends import available_memory, resident_memory
+from deployments.backends.backend import Limits, Memory, Room
 from deployments.backends.cpu_threads import cpu_threads
 from deployments.errors import ModelError, OutOfMemory
 from deployments.models import ModelSpec, locate, pick_dtype, resolve
@@ -22,6 +22,7 @@ from deployments.virtual.model_shape import kv_bytes_per_token
 from results.errors import one_line
 
 PAD_ID = 0  # any id: padding is masked
+CPU_SHARE = 0.5  # of what is available, for batches
 
 # transformers patches its classes while it loads: of two at once the first to end leaves the patches for good.
 _LOADING = threading.Lock()
@@ -75,6 +76,18 @@ class LoadedModel:
             return Memory(peak_bytes=torch.cuda.max_memory_allocated(), kind="allocated")
         peak_bytes = resident_memory.peak_bytes() if self._resident_since_reset else None
         return Memory(peak_bytes=peak_bytes, kind="resident", detail={"of": "process"})
+
+    def room(self) -> Room | None:
+        """What is in use and what may be taken: on a GPU what the device and PyTorch's own cache have free, on a
+        CPU half of what the machine has, because who takes all of it there is killed without a word.
+        """
+        if self.device == "cuda":
+            used, free = torch.cuda.memory_allocated(), torch.cuda.mem_get_info()[0]
+            return Room(used_bytes=used, free_bytes=free + torch.cuda.memory_reserved() - used)
+        resident, available = resident_memory.resident_bytes(), available_memory.available_bytes()
+        if resident is None or available is None:
+            return None
+        return Room(used_bytes=resident, free_bytes=int(CPU_SHARE * available))
 
     def unload(self) -> None:
         """Give the model's memory back."""

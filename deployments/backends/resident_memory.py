@@ -19,8 +19,17 @@ def reset_peak() -> bool:
 
 def peak_bytes() -> int | None:
     """The mark, or None where the system has none."""
+    return _read("VmHWM:")
+
+
+def resident_bytes() -> int | None:
+    """The size now, or None where the system does not say."""
+    return _read("VmRSS:")
+
+
+def _read(key: str) -> int | None:
     try:
         lines = _STATUS.read_text().splitlines()
     except OSError:
         return None
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:")), None)
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(key)), None)

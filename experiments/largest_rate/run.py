@@ -22,6 +22,7 @@ from experiments.largest_rate.question import Question
 from experiments.preflight import check
 from experiments.progress import SweepProgress
 from experiments.provenance import provenance
+from experiments.reserves import recorded
 from experiments.resolved import Resolved
 from experiments.simulation.cell_run import run_cell
 from experiments.simulation.premise import Premise
@@ -100,8 +101,8 @@ def run_measured(
             with local_ray(gpus) as ray:
                 board = start_board(lanes := max(1, ray.gpus))
                 if info is None:
-                    info = _info(question, _resolved(question, ray.gpus, say))
-                driver = Driver(config, store, lanes, board, ray.folder)
+                    info = _info(question, *_resolved(question, ray.gpus, say))
+                driver = Driver(config, store, lanes, board, ray.folder, recorded(info))
 
                 def run(cells: Sequence[Cell], into: Store) -> None:
                     with SweepProgress(cells, cells, watched(board), at_once=lanes) as progress:
@@ -196,7 +197,9 @@ def _begun(question: Question, store: Store) -> dict[str, Any] | None:
     return info
 
 
-def _info(question: Question, resolved: Resolved) -> dict[str, Any]:
+def _info(
+    question: Question, resolved: Resolved, measured: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     simulated: dict[str, Any] = {}
     if question.premises is not None:
         backends = {name: premise.to_record() for name, premise in question.premises.items()}
@@ -207,7 +210,7 @@ def _info(question: Question, resolved: Resolved) -> dict[str, Any]:
         "config": dict(question.config.as_written),
         **simulated,
         "resolved": resolved.to_dict(),
-        "measured": {},
+        "measured": dict(measured or {}),
         "cells_hash": "",
         "workload_hashes": {},
         "input_hashes": input_hashes(question.config),
@@ -216,12 +219,12 @@ def _info(question: Question, resolved: Resolved) -> dict[str, Any]:
     }
 
 
-def _resolved(question: Question, gpus: int, say: Say) -> Resolved:
-    """What `dtype: auto` is; rates are the search's own."""
+def _resolved(question: Question, gpus: int, say: Say) -> tuple[Resolved, dict[str, Any]]:
+    """What `dtype: auto` is, and what was measured; rates are the search's own."""
     from experiments.resolve import run
 
-    found, _ = run(question.config.model_copy(update={"arrival_rate": (1.0,)}), gpus, say)
-    return replace(NO_RATES, dtype=found.dtype)
+    found, measured = run(question.config.model_copy(update={"arrival_rate": (1.0,)}), gpus, say)
+    return replace(NO_RATES, dtype=found.dtype), measured
 
 
 def _record(question: Question, store: Store, info: dict[str, Any], answers: Sequence[Answer]) -> None:

@@ -13,6 +13,7 @@ from deployments.errors import BackendError, EngineDead
 from deployments.padded_memory import given
 from deployments.replica import Replica
 from deployments.service import Reply
+from strategies.kv_budget import KVBudget
 from tests.deployments.fake_backend import WORD_DEADLINE_S, FakeBackend, FakeRun
 
 NAIVE = ("naive", {"max_batch_size": 2}, 2)
@@ -283,10 +284,22 @@ async def test_a_budget_in_bytes_launches_by_memory():
     await replica.stop()
 
 
-async def test_a_budget_that_cannot_be_had_is_told():
-    for engine, why in (
-        ({"kv_budget_bytes": "auto"}, "not measured yet"),
-        ({"kv_budget_bytes": 1}, "a model whose"),
-    ):
-        with pytest.raises(BackendError, match=why):
-            given(engine["kv_budget_bytes"], None)
+def test_a_budget_of_a_model_that_does_not_say_what_a_token_takes_is_refused():
+    with pytest.raises(BackendError, match="a model whose"):
+        given(1, None)
+    assert given("auto", None) is None  # what is measured, or no limit
+
+
+async def test_a_budget_that_a_full_batch_of_the_longest_rows_fits_is_no_limit():
+    replica = Replica()
+    budget = {"kv_budget_bytes": 3 * 12 * 100, "kv_bytes_per_token": 100}
+    await replica.start("simulated", None, {"fixed_ms": 1.0, **budget})
+    launched = {}
+    for row_tokens, size in ((12, 3), (13, 3), (12, 4)):
+        assert await replica.budget(None, row_tokens) == {"kv_budget_bytes": 3 * 12 * 100}
+        await replica.begin("t", "dynamic", {"max_batch_size": size, "max_wait_ms": 0.0}, size, 1)
+        assert replica._service is not None
+        launched[row_tokens, size] = replica._service.dispatcher._kv
+    await replica.stop()
+    assert launched[12, 3] is None
+    assert launched[13, 3] == launched[12, 4] == KVBudget(budget_bytes=3 * 12 * 100, bytes_per_token=100)

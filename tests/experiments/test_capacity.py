@@ -204,7 +204,8 @@ def test_a_period_is_long_enough_for_three_fills_of_the_largest_naive(
 
 
 def test_what_is_written_needs_no_measuring(made_config: Callable[..., SweepConfig]) -> None:
-    config = made_config(arrival_rate=[4, 1], duration_s=30)
+    given = {"huggingface": {"kv_budget_bytes": 10**9}}
+    config = made_config(arrival_rate=[4, 1], duration_s=30, backends=given)
     assert probes(config) == ()
     resolved = resolve_rates(config, {})
     assert (resolved.rates, resolved.durations_s) == ((1.0, 4.0), (30.0, 30.0))

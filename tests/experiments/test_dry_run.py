@@ -69,9 +69,10 @@ def test_it_says_what_is_likely_where_something_has_timed_its_engines(
 def test_it_says_what_auto_would_measure(dry: Callable[..., Result], config_values: Callable[..., Any]):
     result = dry(config_values(arrival_rate="auto", duration_s="auto"))
     assert result.exit_code == 0, result.output
-    (timed,) = [line for line in result.stdout.splitlines() if line.startswith("Timed first: ")]
+    (timed,) = [line for line in result.stdout.splitlines() if line.startswith("Measured first: ")]
     assert "huggingface at batch 1, 4" in timed
     assert "vllm at batch 1, 4" in timed
+    assert "what padded batches of huggingface take of memory beside keys and values" in timed
     assert "A rate below 2 requests/s" in result.stdout
 
 

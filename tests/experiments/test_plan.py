@@ -15,7 +15,13 @@ from experiments.trial_time import AROUND_S, Span
 from results.store import Store
 
 NAIVE = {"strategy": "naive", "backends": "huggingface", "max_batch_size": 4}
-ONE = {"strategies": [NAIVE], "arrival_rate": [1, 4], "repeats": 2, "drain_limit_s": 10}
+ONE = {
+    "strategies": [NAIVE],
+    "arrival_rate": [1, 4],
+    "repeats": 2,
+    "drain_limit_s": 10,
+    "backends": {"huggingface": {"kv_budget_bytes": 10**9}},  # nothing is measured first
+}
 
 
 def test_the_time_of_a_sweep_is_its_arrivals_its_drains_and_its_loads(
@@ -65,6 +71,17 @@ def test_automatic_rates_are_measured_first_on_lanes_that_are_used(made_config: 
     written = make_plan(made_config(), None, [])
     first = sum(written.loads.values())
     assert sum(plan.loads.values()) <= first + 1, "what was timed last is not loaded again"
+
+
+def test_a_reserve_is_measured_on_the_engine_that_repeat_1_begins_with(
+    made_config: Callable[..., SweepConfig],
+):
+    given, measured = (
+        make_plan(made_config(**(ONE | {"backends": backends})), None, [])
+        for backends in (ONE["backends"], {})
+    )
+    assert list(measured.loads.values()) == [1]
+    assert measured.whole == given.whole + Span.of(TIMING_S)
 
 
 def test_a_written_duration_does_not_grow(made_config: Callable[..., SweepConfig]):
