@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from results.goodput import Slo
 from results.records import Failure, Trial
+from results.served import Served
 
 VerdictName = Literal[
     "overloaded",
@@ -53,6 +54,7 @@ class TrialSummary:
     verdicts: tuple[Verdict, ...]
     triggers: Mapping[str, int]  # batches by trigger
     batch_sizes: Mapping[int, int]  # batches (steps, for continuous) by size
+    served: Served | None = None  # what goodput at any SLO needs
 
     def has(self, name: VerdictName) -> bool:
         """Whether the trial got this verdict."""
@@ -70,6 +72,7 @@ class CellSummary:
     device: str
     rate: float
     trials: tuple[TrialSummary, ...]  # by repeat
+    sweep: str = ""  # its name where several are shown together
 
     @property
     def overloaded(self) -> bool:
@@ -183,6 +186,7 @@ class Guide:
     capacity: float  # requests/s
     basis: str  # the step times that it rests on, in words
     lines: Mapping[str, tuple[tuple[float, float], ...]]
+    sweep: str = ""  # its name where several are shown together
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,6 +217,7 @@ class Occupancy:
     requests: int = 0  # that were run
     planned: int = 0  # that the trial had
     stretches: tuple[Stretch, ...]
+    sweep: str = ""  # its name where several are shown together
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

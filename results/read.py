@@ -66,7 +66,7 @@ def read(folders: Folder | Iterable[Folder]) -> Rows:
     """
     given = [folders] if isinstance(folders, str | os.PathLike) else list(folders)
     stores = [open_sweep(folder) for folder in given]
-    read_rows = [_read(store, name) for store, name in zip(stores, _names(stores), strict=True)]
+    read_rows = [_read(store, name) for store, name in zip(stores, folder_names(stores), strict=True)]
     rows = Rows(
         **{name: _together(name, [one[name] for one in read_rows]) for name in SCHEMAS},
         problems=tuple(problem for store in stores for problem in store.problems),
@@ -101,8 +101,8 @@ def _place(store: Store) -> tuple[str, ...]:
     return Path(store.root).resolve().parts
 
 
-def _names(stores: Sequence[Store]) -> list[str]:
-    """A name for each, which no other has."""
+def folder_names(stores: Sequence[Store]) -> list[str]:
+    """A name for each, which no other has: its folder's, with what stands above it where two are alike. StoreError if one is given twice."""
     places = [_place(store) for store in stores]
     if twice := [place for place in places if places.count(place) > 1]:
         raise StoreError(f"each sweep may be given once, got {twice[0][-1]} twice")

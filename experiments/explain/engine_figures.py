@@ -6,7 +6,7 @@ from html import escape
 import plotly.graph_objects as go
 
 from experiments.explain.explanation import Explanation, Step
-from results.report import numbers, theme
+from results.report import numbers, series_style, theme
 from results.report.panel import Chart, Choice, Control, Panel, Table, View
 from results.report.series import backend_name
 
@@ -94,7 +94,7 @@ def _chart(
     for place, (name, line) in enumerate(lines.items()):
         values = [value(step) for step in line]
         texts = [f"{numbers.number(one)} {unit}" for one in values]
-        dash = theme.style("", name, 0).dash if len(lines) > 1 else "solid"
+        dash = series_style.style("", name, 0).dash if len(lines) > 1 else "solid"
         traces.append(_line(name, batches, values, texts, colour=COLOURS[place % 2], dash=dash))
     layout = theme.layout(
         height_px=HEIGHT_PX,

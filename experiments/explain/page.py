@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from experiments.explain import engine_figures, rate_figures
 from experiments.explain.explanation import Explanation, Theory
 from experiments.explain.guide_lines import guides
-from results.report import frame, numbers, theme
+from results.report import frame, numbers, series_style
 from results.report.series import Series, backend_name
 
 
@@ -77,7 +77,7 @@ def series_of(theories: Sequence[Theory]) -> tuple[Series, ...]:
                 place=backend_name(setting.backend),
                 key=f"{setting.backend} / {setting.label}",
                 cells=(),
-                style=theme.style(setting.strategy, setting.backend, labels.index(setting.label)),
+                style=series_style.style(setting.strategy, setting.backend, labels.index(setting.label)),
             )
         )
     return tuple(found)

@@ -17,7 +17,7 @@ from plotly.offline import get_plotlyjs
 
 from results.errors import cannot_write
 from results.output_file import new_file
-from results.report import glossary, theme
+from results.report import glossary, series_style, theme
 from results.report.packed import Block
 from results.report.panel import Absent, Panel, unbroken
 from results.report.series import Series
@@ -27,6 +27,10 @@ SCRIPTS = (
     "packed.js",
     "shown.js",
     "figures.js",
+    "texts.js",
+    "knobs.js",
+    "pareto.js",
+    "timelines.js",
     "start.js",
 )
 """The page's own scripts in results/report/scripts, run in this order as one strict function."""
@@ -85,7 +89,7 @@ def frame(
         panels=panels,
         generator=Markup(GENERATOR),
         dark=theme.DARK,
-        shapes=theme.SHAPES,
+        shapes=series_style.SHAPES,
         data=_embedded({name: p.specification() for name, p in panels.items() if isinstance(p, Panel)}),
         colours=_embedded(theme.DARK),
         series=series,

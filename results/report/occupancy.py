@@ -102,7 +102,7 @@ def _chart(shown: Sequence[Occupancy], rate: float) -> Chart:
         layout["annotations"].append(_title(one, top / room))
         top = bottom - _TITLE_PX
     figure.update_layout(layout)
-    lines = [f"{one.setting} on {backend_name(one.backend)}: {_share(one)} useful." for one in shown]
+    lines = [f"{one.setting} on {_place(one)}: {_share(one)} useful." for one in shown]
     return Chart(figure=figure, summary=f"Slots by forward pass at {numbers.rate(rate)}. {' '.join(lines)}")
 
 
@@ -131,7 +131,7 @@ def _bars(one: Occupancy, holding: str, suffix: str, *, legend: bool) -> go.Bar:
 
 def _title(one: Occupancy, top: float) -> dict[str, object]:
     return {
-        "text": f"<b>{escape(one.setting)}</b> on {escape(backend_name(one.backend))}: {_share(one)} useful",
+        "text": f"<b>{escape(one.setting)}</b> on {escape(_place(one))}: {_share(one)} useful",
         "x": 0,
         "xref": "paper",
         "xanchor": "left",
@@ -142,6 +142,10 @@ def _title(one: Occupancy, top: float) -> dict[str, object]:
         "showarrow": False,
         "align": "left",
     }
+
+
+def _place(one: Occupancy) -> str:
+    return " · ".join(filter(None, (backend_name(one.backend), one.sweep)))
 
 
 def _every(slots: int) -> int:
@@ -164,7 +168,7 @@ def _table(shown: Sequence[Occupancy]) -> Table:
         rows.append(
             (
                 one.setting,
-                backend_name(one.backend),
+                _place(one),
                 numbers.rate(one.rate),
                 _share(one),
                 f"{one.steps:,}",

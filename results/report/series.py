@@ -1,10 +1,10 @@
-"""Series: the cells of one strategy setting on one backend, by arrival rate, with name and style."""
+"""Series: the cells of one strategy setting on one backend of one sweep, by arrival rate, with name and style."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from results.findings import CellSummary, Findings
-from results.report import theme
+from results.report import series_style
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,10 +14,13 @@ class Series:
     strategy: str
     setting: str
     backend: str
-    place: str  # the backend as shown, with model and device where the sweep has several
-    key: str  # the name that changes and knees use: "backend / setting", then model and device likewise
+    place: str  # the backend as shown, with model, device and sweep where there are several
+    key: (
+        str  # the name that changes and knees use: "backend / setting", then model, device and sweep likewise
+    )
     cells: tuple[CellSummary, ...]  # by rate
-    style: theme.Style
+    style: series_style.Style
+    sweep: str = ""  # its name where the page has several
 
     @property
     def name(self) -> str:
@@ -43,33 +46,50 @@ class Series:
 
 
 def series_of(findings: Findings) -> tuple[Series, ...]:
-    """Give the sweep's series in the order of its cells; cells without any trial are left out."""
-    groups: dict[tuple[str, str, str, str, str], list[CellSummary]] = {}
-    for cell in findings.cells:
-        if cell.trials:
-            key = (cell.strategy, cell.setting, cell.backend, cell.model, cell.device)
-            groups.setdefault(key, []).append(cell)
-    models = len({model for *_, model, _ in groups}) > 1
-    devices = len({device for *_, device in groups}) > 1
+    """Give the series in the order of the cells; cells without any trial are left out.
+
+    The dash says the backend. Of several sweeps the first has the dashes that it would have alone, and each place of
+    the others one that is not taken yet.
+    """
     settings: dict[str, list[str]] = {}
+    dashes: dict[tuple[str, str], str] = {}
     found = []
-    for (strategy, setting, backend, model, device), cells in groups.items():
-        known = settings.setdefault(strategy, [])
-        if setting not in known:
-            known.append(setting)
-        extra = ([model] if models else []) + ([device] if devices else [])
+    for extra, cells in _groups(findings.cells):
+        first = cells[0]
+        known = settings.setdefault(first.strategy, [])
+        if first.setting not in known:
+            known.append(first.setting)
+        own = series_style.dash_of(first.backend)
+        if first.sweep != findings.cells[0].sweep and (first.sweep, first.backend) not in dashes:
+            own = series_style.another_dash(dashes.values())
+        dash = dashes.setdefault((first.sweep, first.backend), own)
         found.append(
             Series(
-                strategy=strategy,
-                setting=setting,
-                backend=backend,
-                place=" · ".join([backend_name(backend), *extra]),
-                key=" / ".join([backend, setting, *extra]),
+                strategy=first.strategy,
+                setting=first.setting,
+                backend=first.backend,
+                place=" · ".join([backend_name(first.backend), *extra]),
+                key=" / ".join([first.backend, first.setting, *extra]),
                 cells=tuple(sorted(cells, key=lambda cell: cell.rate)),
-                style=theme.style(strategy, backend, known.index(setting)),
+                style=series_style.style(first.strategy, first.backend, known.index(first.setting), dash),
+                sweep=first.sweep,
             )
         )
     return tuple(found)
+
+
+def _groups(cells: Sequence[CellSummary]) -> Iterator[tuple[list[str], list[CellSummary]]]:
+    """Give the cells of each series, and before them what its name says beside backend and setting."""
+    groups: dict[tuple[str, ...], list[CellSummary]] = {}
+    for cell in cells:
+        if cell.trials:
+            key = (cell.sweep, cell.setting, cell.backend, cell.model, cell.device)
+            groups.setdefault(key, []).append(cell)
+    for (sweep, _, _, model, device), members in groups.items():
+        of_sweep = [key for key in groups if key[0] == sweep]
+        several = [len({key[place] for key in of_sweep}) > 1 for place in (3, 4)]
+        extra = [name for name, is_told in zip((model, device), several, strict=True) if is_told]
+        yield [*extra, *([sweep] if sweep else [])], members
 
 
 def backend_name(backend: str) -> str:
@@ -78,9 +98,9 @@ def backend_name(backend: str) -> str:
 
 
 def side_name(side: str) -> str:
-    """Give the name of one side of a change, "backend / setting", as shown."""
-    backend, _, setting = side.partition(" / ")
-    return f"{setting} on {backend_name(backend)}" if setting else side
+    """Give the name of one side of a change, "backend / setting / …", as shown."""
+    backend, *rest = side.split(" / ")
+    return " · ".join([f"{rest[0]} on {backend_name(backend)}", *rest[1:]]) if rest else side
 
 
 def sides(side: str) -> tuple[str, str]:

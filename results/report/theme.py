@@ -1,55 +1,13 @@
-"""How the page looks: colours, dashes, markers, and the layout that all figures share.
+"""How the page looks: its colours, and the layout that all figures share (results/report/series_style.py: the series).
 
-Colour says the strategy's family, everywhere on the page and nothing else; marker and lightness tell the
-settings of one family apart; the dash of a line says the backend. The hues are from Okabe and Ito's
-colour-blind-safe palette (Color Universal Design, 2008). Every colour has a twin for a dark background:
-the page swaps them when the reader prefers dark, so figures are built once, in the light ones.
+Every colour has a twin for a dark background: the page swaps them when the reader prefers dark, so figures are
+built once, in the light ones.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from results.records import SIMULATED
-
-# family → (light, dark) per setting, the plainest first
-_FAMILIES: dict[str, tuple[tuple[str, str], ...]] = {
-    "naive": (("#c4520a", "#f08a4b"), ("#e08a50", "#f8b58c"), ("#8f3a04", "#d9702f")),
-    "dynamic": (("#0067a8", "#56aeea"), ("#4f9bd0", "#9fd2f6"), ("#003f6b", "#2f8fd4")),
-    "continuous": (("#007f5c", "#35c79b"), ("#47a98b", "#8fe3c6"), ("#00523b", "#1aa87d")),
-}
-_OTHERS: tuple[tuple[str, str], ...] = (
-    ("#a0457f", "#e08fc2"),
-    ("#c27fa9", "#efb9da"),
-    ("#702a57", "#c9679f"),
-)
-_SYMBOLS: dict[str, tuple[str, ...]] = {
-    "naive": ("square", "cross", "pentagon"),
-    "dynamic": ("circle", "diamond", "hexagon"),
-    "continuous": ("triangle-up", "star", "triangle-down"),
-}
-_OTHER_SYMBOLS = ("x", "diamond-wide", "octagon")
-SHAPES: dict[str, str] = {
-    "square": "3,3 11,3 11,11 3,11",
-    "cross": "5,2 9,2 9,5 12,5 12,9 9,9 9,12 5,12 5,9 2,9 2,5 5,5",
-    "pentagon": "7,2 12,5.6 10,11.5 4,11.5 2,5.6",
-    "circle": "7,2 9.5,2.7 11.3,4.5 12,7 11.3,9.5 9.5,11.3 7,12 4.5,11.3 2.7,9.5 2,7 2.7,4.5 4.5,2.7",
-    "diamond": "7,1 13,7 7,13 1,7",
-    "hexagon": "7,2 11.4,4.5 11.4,9.5 7,12 2.6,9.5 2.6,4.5",
-    "triangle-up": "7,1.5 13,11.5 1,11.5",
-    "triangle-down": "7,12.5 13,2.5 1,2.5",
-    "star": "7,0.5 8.6,5.1 13.4,5.1 9.5,8 11,12.6 7,9.8 3,12.6 4.5,8 0.6,5.1 5.4,5.1",
-    "x": "4,1.5 7,4.5 10,1.5 12.5,4 9.5,7 12.5,10 10,12.5 7,9.5 4,12.5 1.5,10 4.5,7 1.5,4",
-    "diamond-wide": "7,3 14,7 7,11 0,7",
-    "octagon": "5,2 9,2 12,5 12,9 9,12 5,12 2,9 2,5",
-}
-"""Marker → its outline in a box of 14 × 14, for the page's own legend."""
-_DASHES: dict[str, str] = {
-    "vllm": "solid",
-    "huggingface": "dash",
-    "huggingface-continuous": "dot",
-    "simulated": "dashdot",
-}
+from results.report.series_style import FAMILIES, OTHERS
 
 INK = "#1d2530"
 MUTED = "#5c6673"
@@ -72,6 +30,8 @@ HOLDINGS: dict[str, str] = {
     "waiting": "#8a7550",
 }
 """What a slot is held for."""
+SCALE = ("#f1f3f6", "#5a4b8c")
+"""The two ends of a heatmap's colours, none and most."""
 _NEUTRALS: dict[str, str] = {
     INK: "#e8ecf1",
     MUTED: "#a3adba",
@@ -85,31 +45,13 @@ _NEUTRALS: dict[str, str] = {
     "#b4bbc4": "#59626e",
     "#8a7550": "#c0a877",
     "#2d7f8f": "#58b5c6",
+    SCALE[0]: "#232a33",
+    SCALE[1]: "#b9a5f5",
 }
 DARK: dict[str, str] = _NEUTRALS | {
-    light: dark for shades in (*_FAMILIES.values(), _OTHERS) for light, dark in shades
+    light: dark for shades in (*FAMILIES.values(), OTHERS) for light, dark in shades
 }
 """Every colour used in a figure → its twin on a dark background."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Style:
-    """How one strategy setting on one backend is drawn."""
-
-    colour: str
-    dash: str
-    symbol: str
-
-
-def style(family: str, backend: str, position: int) -> Style:
-    """Give the style of the family's setting number `position` (from 0) on a backend."""
-    shades = _FAMILIES.get(family, _OTHERS)
-    symbols = _SYMBOLS.get(family, _OTHER_SYMBOLS)
-    return Style(
-        colour=shades[position % len(shades)][0],
-        dash=_DASHES.get(backend.removeprefix(f"{SIMULATED} "), "longdash"),
-        symbol=symbols[position % len(symbols)],
-    )
 
 
 def axis(title: str, **settings: Any) -> dict[str, Any]:

@@ -22,10 +22,10 @@ def lines(
     series: Sequence[Series], guides: Sequence[Guide], metric: Metric, name: str, *, width: float = 1
 ) -> list[go.Scatter]:
     """Give a line for each series that a guide says something about."""
-    by_setting = {(guide.backend, guide.setting): guide for guide in guides}
+    by_setting = {(guide.sweep, guide.backend, guide.setting): guide for guide in guides}
     found = []
     for one in series:
-        guide = by_setting.get((one.backend, one.setting))
+        guide = by_setting.get((one.sweep, one.backend, one.setting))
         points = guide.lines.get(name.removeprefix("steady_"), ()) if guide is not None else ()
         if guide is None or not points:
             continue
@@ -37,7 +37,7 @@ def lines(
 
 def note(guides: Sequence[Guide]) -> str:
     """Say what thin lines are, and on which step times those of each backend rest."""
-    bases = {guide.backend: guide.basis for guide in guides}
+    bases = {" · ".join(filter(None, (guide.backend, guide.sweep))): guide.basis for guide in guides}
     return " ".join((NOTE, *(f"Step times of {backend}: {basis}." for backend, basis in bases.items())))
 
 
