@@ -25,6 +25,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from results.percentiles import between
 from results.records import COMPUTED
 from results.token_steps import Steps, TokenRuns, in_steps
 
@@ -105,7 +106,7 @@ def _largest_gaps(requests: pa.Table, batches: pa.Table | None) -> dict[str, Arr
     below = np.floor(place).astype(np.int64)
     above = np.minimum(below + 1, count[has] - 1)
     low, high = gaps[first[has] + below], gaps[first[has] + above]
-    p99[has] = low + (high - low) * (place - below)
+    p99[has] = between(low, high, place - below)
     return {"itl_max_s": largest, "itl_p99_s": p99}
 
 
@@ -149,7 +150,7 @@ def _statistics_of_counted(values: Array, counts: Counts) -> dict[str, float | N
     below = np.floor(places).astype(np.int64)
     low = values[np.searchsorted(ranks, below, "right")]
     high = values[np.searchsorted(ranks, np.minimum(below + 1, total - 1), "right")]
-    percentiles = low + (high - low) * (places - below)
+    percentiles = between(low, high, places - below)
     return {
         **dict(zip(STATISTICS, map(float, percentiles), strict=True)),
         "mean": float(values @ counts[order]) / total,

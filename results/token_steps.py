@@ -17,6 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from results.percentiles import between
+
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
@@ -125,7 +127,7 @@ class TokenRuns:
         above = np.minimum(below + 1, count - 1)
         low = values[np.searchsorted(ranks, before + below, "right")]
         high = values[np.searchsorted(ranks, before + above, "right")]
-        percentile[has] = low + (high - low) * (place - below)
+        percentile[has] = between(low, high, place - below)
         return largest, percentile
 
     def _gaps_of_rows(self, steps: Steps) -> tuple[Ints, Floats, Ints]:

@@ -73,7 +73,9 @@ def test_tokens_of_a_window_are_counted_by_their_own_time(
 def test_statistics_of_counted_values_are_those_of_all(counted: list[tuple[float, int]]) -> None:
     values = np.array([value for value, _ in counted])
     counts = np.array([count for _, count in counted], dtype=np.int64)
-    assert statistics_of(values, counts) == pytest.approx(statistics_of(np.repeat(values, counts)))
+    found, of_all = statistics_of(values, counts), statistics_of(np.repeat(values, counts))
+    assert found.pop("mean") == pytest.approx(of_all.pop("mean"))  # a sum in another order
+    assert found == of_all
 
 
 def attempt_with(made_sweep: ModuleType, folder: Path) -> tuple[Attempt, pa.Table]:
