@@ -474,30 +474,3 @@ async def test_watching_in_vain_does_not_end_a_trial(make_cell: MakeCell, tmp_pa
     trial, store = await run_trial(cell, tmp_path, call=call)
     assert asked
     assert len(rows(store)) == trial.planned_requests
-
-
-async def test_a_client_that_stalls_loses_nothing_and_its_lateness_is_in_the_rows(
-    make_cell: MakeCell, tmp_path: Path
-):
-    cell = make_cell("continuous")
-    near = direct(await started(cell))
-    stalled = False
-
-    def stall() -> None:
-        time.sleep(0.15)  # blocks the client's loop, and its replica's with it
-
-    async def call(method: str, *args: Any) -> Any:
-        nonlocal stalled
-        if method == "generate" and not stalled:
-            stalled = True
-            stall()
-        return await near(method, *args)
-
-    trial, store = await run_trial(cell, tmp_path, call=call)
-    written = rows(store)
-    assert len(written) == trial.planned_requests
-    assert {row["status"] for row in written} == {"finished"}
-    stalled_until_s = written[0]["sent_s"] + 0.15
-    late = [row for row in written[1:] if row["planned_s"] < stalled_until_s - 0.01]
-    assert late
-    assert all(row["sent_s"] >= stalled_until_s for row in late)
