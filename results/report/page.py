@@ -9,10 +9,14 @@ from results.report import (
     curves,
     frame,
     glossary,
+    knobs,
     occupancy,
+    pareto,
     points,
+    resident,
     splits,
     theory,
+    timelines,
     tradeoff,
 )
 from results.report.answer import answer
@@ -32,9 +36,11 @@ def write_page(findings: Findings, store: Store, path: str | os.PathLike[str]) -
 
 def render(findings: Findings, store: Store) -> str:
     """Give the page as HTML."""
+    over_time, blocks = timelines.panel(findings, lambda _: store)
     return frame.frame(
         "page.html.j2",
-        _panels(findings),
+        _panels(findings, over_time),
+        blocks=blocks,
         title=f"{findings.sweep.get('name', 'sweep')} · batchyard",
         sweep=findings.sweep.get("name", "sweep"),
         answer=answer(findings),
@@ -52,7 +58,7 @@ def render(findings: Findings, store: Store) -> str:
     )
 
 
-def _panels(findings: Findings) -> dict[str, Panel | Absent]:
+def _panels(findings: Findings, *others: Panel | Absent) -> dict[str, Panel | Absent]:
     made = (
         curves.throughput(findings),
         curves.latency(findings),
@@ -61,5 +67,9 @@ def _panels(findings: Findings) -> dict[str, Panel | Absent]:
         splits.panel(findings),
         batches.panel(findings),
         occupancy.panel(findings),
+        knobs.panel(findings),
+        pareto.panel(findings),
+        resident.panel(findings),
+        *others,
     )
     return {panel.name: panel for panel in made}

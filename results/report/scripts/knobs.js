@@ -1,0 +1,28 @@
+// Heatmaps over the knobs (results/report/knobs.py): the settings that are shown, at one rate, by one metric.
+
+live.knobs = ({ data, choices, showsSeries, showsRate }) => {
+  const at = Number(choices["arrival rate"]), by = Number(choices.metric), { label, logarithmic } = data.metrics[by];
+  const shown = (group) => group.settings.filter((one) => showsSeries(one.series) && showsRate(data.rates[at]));
+  const known = data.groups.flatMap(shown).map((one) => one.values[by][at]).filter((value) => value !== null);
+  const shade = logarithmic && known.every((value) => value > 0) ? Math.log10 : (value) => value;
+  const low = Math.min(...known.map(shade)), high = Math.max(...known.map(shade));
+  const charts = data.groups.map((group) => {
+    const grid = (filler) => group.rows.map(() => group.sizes.map(() => filler));
+    const z = grid(null), text = grid(""), said = [];
+    for (const one of shown(group)) {
+      const value = one.values[by][at], state = one.states[at];
+      if (value === null) continue;
+      z[one.row][one.column] = shade(value);
+      text[one.row][one.column] = one.texts[by][at] + (state && `<br><i>${state}</i>`);
+      said.push(`${one.setting} ${one.texts[by][at]}${state && ` (${state})`}`);
+    }
+    const trace = {
+      type: "heatmap", x: group.sizes, y: group.rows, z, text, texttemplate: "%{text}", zmin: low, zmax: high > low ? high : low + 1,
+      colorscale: data.scale, showscale: false, xgap: 2, ygap: 2, hoverongaps: false,
+      hovertemplate: `<b>%{y}</b>, max_batch_size %{x}<br>${label}: %{text}<extra></extra>`,
+    };
+    const summary = `${label} over the knobs at ${data.said[at]} on ${group.place}. ${said.join("; ") || "Nothing is known"}.`;
+    return { data: [trace], layout: group.layout, summary };
+  });
+  return { heading: data.headings[at][by], note: "", charts };
+};

@@ -1,0 +1,15 @@
+// Texts as results/report/numbers.py writes them, and text that Plotly may read as HTML.
+
+const escaped = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+
+const numberText = (value) => {
+  if (value === null || !Number.isFinite(value)) return "–";
+  if (value === 0) return "0";
+  const digits = Math.max(0, 2 - Math.floor(Math.log10(Math.abs(value))));
+  return value.toLocaleString("en-US", { maximumFractionDigits: digits });
+};
+
+const durationText = (seconds) => {
+  if (seconds === null || !Number.isFinite(seconds)) return "–";
+  return seconds !== 0 && Math.abs(seconds) < 1 ? `${numberText(1000 * seconds)} ms` : `${numberText(seconds)} s`;
+};
