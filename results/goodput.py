@@ -7,7 +7,7 @@
 over the requests planned in the steady window, offered at (N − 1) ÷ (last − first planned arrival). A request
 meets an SLO if it finished and each of its limits holds: TTFT, TPOT, ITL (the p99 of its own gaps), E2E. An
 answer of one token has neither TPOT nor gaps and is judged on the others. What failed, was rejected or was cut
-off is offered and has not met it.
+off is offered and has not met it. A billionth beyond a limit is within it: differences of stamps are no more exact.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,6 +30,7 @@ LIMITS: Mapping[str, tuple[str, str]] = {  # key → metric of a request, name
 }
 OF_TOKENS = frozenset({"tpot_ms", "itl_ms"})  # of answers of two tokens and more
 MEASURES = ("goodput_share", "goodput_requests_per_s", "goodput_tokens_per_s")
+_ROUNDING = 1e-9  # 1 ns in a second
 
 Mask = npt.NDArray[np.bool_]
 
@@ -101,6 +102,11 @@ def slos_of(sweep: Mapping[str, Any]) -> tuple[Slo, ...]:
         raise StoreError(f"sweep.json: config.slo cannot be read: {error}") from error
 
 
+def highest_s(limit_ms: float) -> float:
+    """The most seconds that keep a limit."""
+    return limit_ms / 1000 * (1 + _ROUNDING)
+
+
 def met(measured: pa.Table, slo: Slo) -> Mask | None:
     """Which rows (as `results.metrics.with_metrics` gives them) met the SLO; None if that is not known of one.
 
@@ -113,7 +119,7 @@ def met(measured: pa.Table, slo: Slo) -> Mask | None:
         judged = several if name in OF_TOKENS else np.ones(len(values), dtype=bool)
         if (good & judged & np.isnan(values)).any():
             return None
-        good = good & (~judged | (values <= limit_ms / 1000))
+        good = good & (~judged | (values <= highest_s(limit_ms)))
     return good
 
 

@@ -14,6 +14,7 @@ from results.goodput import Slo, goodput
 from results.kv_cache import kv_cache
 from results.metrics import arrival_rates, column, request_statistics, throughput
 from results.records import Trial
+from results.served import served
 from results.verdicts import backlog, verdicts
 from results.windows import measured_period, planned_in, steady_completions, steady_throughput
 
@@ -62,6 +63,7 @@ def summarise(
         verdicts=verdicts(trial, measured, count),
         triggers=dict(sorted(triggers.items())),
         batch_sizes=dict(sorted(sizes.items())),
+        served=served(steady, slos),
     )
 
 
