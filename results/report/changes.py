@@ -11,7 +11,7 @@ from html import escape
 import plotly.graph_objects as go
 
 from results.findings import Change, Findings
-from results.report import glossary, headlines, numbers, theme
+from results.report import decisive, glossary, headlines, numbers, theme
 from results.report.axes import log_axis, rate_axis
 from results.report.panel import SEPARATOR, Absent, Chart, Choice, Control, Panel, Table, View
 from results.report.points import error_bars, symbol
@@ -77,7 +77,7 @@ def _metrics(changes: Sequence[Change], statistic: str) -> list[str]:
 def _against(base: Series, changes: Sequence[Change]) -> list[Change]:
     """Give the changes that involve the base, all seen from it."""
     seen = [
-        change if change.base == base.key else headlines.flipped(change)
+        change if change.base == base.key else decisive.flipped(change)
         for change in changes
         if base.key in (change.base, change.other)
     ]

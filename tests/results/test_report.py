@@ -16,7 +16,19 @@ import pytest
 from results.comparisons import knees
 from results.findings import Change, Findings, Verdict, VerdictName
 from results.records import Failure
-from results.report import axes, batches, changes, curves, headlines, numbers, points, splits, theme, tradeoff
+from results.report import (
+    axes,
+    batches,
+    changes,
+    curves,
+    decisive,
+    headlines,
+    numbers,
+    points,
+    splits,
+    theme,
+    tradeoff,
+)
 from results.report.answer import answer
 from results.report.page import render, write_page
 from results.report.panel import SEPARATOR, Absent, Panel
@@ -530,9 +542,9 @@ def test_an_interval_that_contains_no_change_is_not_ranked(findings: Findings) -
 
 def test_a_flipped_change_is_its_own_inverse() -> None:
     one = change("a", "b", 4.0, 2.0, 8.0)
-    flipped = headlines.flipped(one)
+    flipped = decisive.flipped(one)
     assert (flipped.base, flipped.ratio, flipped.low, flipped.high) == ("b", 0.25, 0.125, 0.5)
-    assert headlines.flipped(flipped) == one
+    assert decisive.flipped(flipped) == one
 
 
 def test_latency_headline_leaves_censored_changes_out(findings: Findings) -> None:
