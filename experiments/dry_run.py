@@ -102,7 +102,7 @@ def _show(config: SweepConfig, plan: Plan, root: str) -> None:
     loads = sum(plan.loads.values())
     show(f"Engine loads: {loads} ({_by_backend(plan)}) with {len(plan.loads)} different engine set-ups.")
     each = ", ".join(f"repeat {repeat + 1} {_likely(span)}" for repeat, span in plan.repeats.items())
-    show(f"Time on one lane: {_minutes(plan.whole)} ({each}); n GPUs take about an n-th.")
+    show(f"Time on one lane: {minutes(plan.whole)} ({each}); n GPUs take about an n-th.")
     for line in _rests_on(plan):
         show(f"  {line}")
 
@@ -203,7 +203,7 @@ def _listed(values: Iterable[Any]) -> str:
     return ", ".join(dict.fromkeys(values))
 
 
-def _minutes(span: Span) -> str:
+def minutes(span: Span) -> str:
     """What is likely, and between what; in minutes, or in hours where it is long."""
     low, high = (_short(seconds, span) for seconds in (span.low_s, span.high_s))
     if low == high:
@@ -215,7 +215,7 @@ def _minutes(span: Span) -> str:
 def _likely(span: Span) -> str:
     """What is likely, or between what it is."""
     if span.likely_s is None:
-        return _minutes(span)
+        return minutes(span)
     return f"about {_short(span.likely_s, span)} {_unit(span)[1]}"
 
 

@@ -83,7 +83,7 @@ def make_plan(
         left=left,
         probes=to_time,
         loads=loads,
-        measuring=_sum(_load(probe.backend, probe.engine) + Span.of(TIMING_S) for probe in to_time),
+        measuring=_sum(load_span(probe.backend, probe.engine) + Span.of(TIMING_S) for probe in to_time),
         repeats=repeats,
         grows_below=fewest_requests(config) / config.minimum_duration_s if guessed else None,
         known=sum(twin(cell) in times.took_s for cell in left),
@@ -142,13 +142,14 @@ def _cost(
             span = times.of(cell)
             if isolate or cell.lane_key != loaded:
                 loads[cell.lane_key] += 1
-                span += _load(cell.backend, cell.engine)
+                span += load_span(cell.backend, cell.engine)
             loaded = cell.lane_key
             repeats[cell.repeat] = repeats.get(cell.repeat, Span.of(0.0)) + span
     return loads, repeats
 
 
-def _load(backend: str, engine: Mapping[str, Any]) -> Span:
+def load_span(backend: str, engine: Mapping[str, Any]) -> Span:
+    """Of one engine."""
     return Span.of(LOAD_S.get(backend, OTHER_LOAD_S) + engine.get("load_s", 0.0))
 
 

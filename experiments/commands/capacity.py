@@ -17,6 +17,7 @@ from experiments.commands.arguments import (
 from experiments.commands.step_times import CalibrationFile, Hardware, step_times
 from experiments.console import emit, one_line_errors, show, show_prose, tell
 from experiments.errors import ConfigError
+from experiments.largest_rate.search import MOST_TRIALS
 from results.errors import StoreError
 
 if TYPE_CHECKING:
@@ -49,6 +50,14 @@ def capacity(
     width: Annotated[
         str, typer.Option(help="How far apart the two ends of a bracket may be.", metavar="<per cent>")
     ] = "10%",
+    max_trials: Annotated[
+        int,
+        typer.Option(
+            help="Of each setting, at most: what contradicts itself for that long is not settled.",
+            min=1,
+            metavar="<number>",
+        ),
+    ] = MOST_TRIALS,
     strategy: Annotated[
         list[str] | None, typer.Option(help="Only this strategy; may be given several times.")
     ] = None,
@@ -74,12 +83,13 @@ def capacity(
         from experiments.largest_rate.question import Question
 
         loaded = load(config)
-        options = _options(slo, width, strategy or [], hardware, calibration, simulate=simulate)
+        options = _options(slo, width, max_trials, strategy or [], hardware, calibration, simulate=simulate)
         known = _premises(loaded, hardware, calibration, results, simulate=simulate)
         question = Question(
             config=loaded,
             targets=_targets(slo),
             width=_width(width),
+            max_trials=max_trials,
             strategies=_strategies(loaded, strategy or []),
             premises=known if simulate else None,
             options=tuple(options),
@@ -120,6 +130,7 @@ def resume(info: "Mapping[str, Any]", folder: Path, *, again: str, as_json: bool
             config=parse(info["config"], source=source),
             targets=_targets(asked["slo"]),
             width=float(asked["width"]),
+            max_trials=int(asked.get("max_trials", MOST_TRIALS)),
             strategies=tuple(map(str, asked["strategies"])),
             premises={name: Premise.from_record(one) for name, one in virtual["backends"].items()}
             if virtual
@@ -137,7 +148,7 @@ def resume(info: "Mapping[str, Any]", folder: Path, *, again: str, as_json: bool
 
 def conclude(question: "Question", outcome: "Outcome", again: str, *, as_json: bool) -> None:
     """Say what was found. Exits with 1 if a search did not come to its end."""
-    from experiments.largest_rate.text import lines, to_dict
+    from experiments.largest_rate.text import doubts, lines, to_dict
 
     if as_json:
         emit(to_dict(question, outcome))
@@ -147,6 +158,8 @@ def conclude(question: "Question", outcome: "Outcome", again: str, *, as_json: b
         )
         for line in lines(outcome.answers):
             show(line)
+        if (said := doubts(outcome.answers)) is not None:
+            show_prose(said)
         show(f"page: {outcome.page}")
     if not outcome.complete:
         (tell if as_json else show)(f"A trial failed; `{again}` goes on.")
@@ -199,6 +212,7 @@ def _premises(
 def _options(
     slo: str,
     width: str,
+    max_trials: int,
     strategies: list[str],
     hardware: str | None,
     calibration: Path | None,
@@ -208,6 +222,7 @@ def _options(
     given = {"--hardware": hardware, "--calibration": calibration}
     return [
         *("--slo", slo, "--width", width),
+        *(["--max-trials", str(max_trials)] if max_trials != MOST_TRIALS else []),
         *(text for name in strategies for text in ("--strategy", name)),
         *(["--simulate"] if simulate else []),
         *(text for name, value in given.items() if value is not None for text in (name, str(value))),

@@ -1,12 +1,13 @@
 """How the search of each setting stands, derived from the trials that its folder holds."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from experiments.cells import Cell
 from experiments.largest_rate.question import Question
-from experiments.largest_rate.search import Bracket, Judged, Try, bracket, next_try
+from experiments.largest_rate.search import Bracket, Judged, Try, Verdicts, bracket, next_try
 from experiments.resolved import Resolved
 from results.records import Trial
 from results.service_level import Judgement, judge
@@ -50,6 +51,7 @@ class Answer:
             "beyond": self.bracket.beyond,
             "saturation": self.saturation,
             "complete": self.wanted is None,
+            "settled": self.bracket.settled,
             "trials": len(self.tried),
             "why_beyond": at.get(self.bracket.beyond) if self.bracket.beyond is not None else None,
             "tried": [
@@ -84,26 +86,27 @@ class Answers:
         saturated = at_once.cell_id in self._at_once.done_cells({at_once.cell_id})
         saturation = self._saturation(at_once.cell_id) if saturated else None
         tried = tuple(self._tried(index, own))
-        found: dict[float, list[bool]] = {}
+        found: Verdicts = defaultdict(dict)
         for one in tried:
-            found.setdefault(one.rate, []).append(one.within)
+            found[one.rate][one.repeat] = one.within
+        edges: Bracket = bracket(found)
         wanted: Cell | None = at_once
         if saturated:
             # A setting whose saturated engine completed nothing begins somewhere all the same.
             start = self._guesses.get(index) or FIRST_SHARE * (saturation or 1.0)
             judged = [Judged(rate=one.rate, repeat=one.repeat, within=one.within) for one in tried]
-            step = next_try(judged, start=start, width=self._question.width)
-            wanted = (
-                self._question.cell(index, step.rate, step.repeat, self._resolved)
-                if isinstance(step, Try)
-                else None
-            )
+            limit = self._question.max_trials
+            step = next_try(judged, start=start, width=self._question.width, most_trials=limit)
+            if isinstance(step, Try):
+                wanted = self._question.cell(index, step.rate, step.repeat, self._resolved)
+            else:
+                edges, wanted = step, None
         return Answer(
             index=index,
             backend=setting.backend,
             setting=setting.label,
             saturation=saturation,
-            bracket=bracket(found),
+            bracket=edges,
             tried=tried,
             wanted=wanted,
             saturates=not saturated,

@@ -16,6 +16,7 @@ from experiments.capacity import fewest_requests
 from experiments.cells import Cell, cell_at
 from experiments.config import SweepConfig
 from experiments.grid import Setting
+from experiments.largest_rate.search import MOST_TRIALS
 from experiments.resolved import Resolved
 from experiments.simulation.premise import Premise
 from results.service_level import Target
@@ -37,6 +38,7 @@ class Question:
     config: SweepConfig
     targets: tuple[Target, ...]
     width: float
+    max_trials: int = MOST_TRIALS  # of each setting, its saturation run not counted
     strategies: tuple[str, ...] = ()
     premises: Mapping[str, Premise] | None = None
     options: tuple[str, ...] = ()  # as they were typed, to be typed again
@@ -92,6 +94,7 @@ class Question:
             "slo": ",".join(target.key for target in self.targets),
             "text": ", ".join(target.text for target in self.targets),
             "width": self.width,
+            "max_trials": self.max_trials,
             "strategies": list(self.strategies),
             "options": list(self.options),
         }

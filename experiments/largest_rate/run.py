@@ -60,7 +60,7 @@ def run_simulated(question: Question, root: str, say: Say, *, fresh: bool = Fals
         move_aside(root)
     store = Store(root)
     with interruptible(), SweepLock(root):
-        info = _begun(question, store)
+        info = begun(question, store)
         if info is None:
             info = _info(question, NO_RATES)
         return _searched(question, store, info, _virtual(question, info), say)
@@ -80,7 +80,7 @@ def run_measured(
     """
     store = Store(root)
     refuse_if_driven(root)
-    info = None if fresh else _begun(question, store)
+    info = None if fresh else begun(question, store)
     if info is not None:
         known = Answers(question, store, Resolved.from_dict(info["resolved"])).now()
         if all(answer.wanted is None for answer in known):
@@ -183,7 +183,7 @@ def guesses_of(question: Question, premises: Mapping[str, Premise], say: Say) ->
     return guesses
 
 
-def _begun(question: Question, store: Store) -> dict[str, Any] | None:
+def begun(question: Question, store: Store) -> dict[str, Any] | None:
     """The sweep.json of this search, if it has begun. StoreError if it is of another."""
     info = store.read_sweep()
     if info is None:

@@ -7,12 +7,24 @@ from experiments.largest_rate.answers import Answer
 from experiments.largest_rate.question import Question
 from experiments.largest_rate.run import Outcome
 
+NOT_SETTLED = ", not settled"
 _TITLES = ("backend", "strategy", "within req/s", "beyond req/s", "all at once", "share", "trials")
 
 
 def lines(answers: tuple[Answer, ...]) -> list[str]:
     """A row for each setting; the rates are the bracket, the share is of the saturated engine's rate."""
     return table(_TITLES, [_row(answer) for answer in answers], right=2)
+
+
+def doubts(answers: tuple[Answer, ...]) -> str | None:
+    """What a bracket is that was not settled; None where all were."""
+    if all(answer.bracket.settled for answer in answers):
+        return None
+    return (
+        "Not settled: the trials were used up before the bracket was narrow and both its ends tried twice. It is what "
+        "no trial speaks against: all were within at its lower end, none at its upper end and above. A larger "
+        "--max-trials goes on."
+    )
 
 
 def _row(answer: Answer) -> tuple[str, ...]:
@@ -26,7 +38,7 @@ def _row(answer: Answer) -> tuple[str, ...]:
         open_end if high is None else f"{high:g}",
         "–" if answer.saturation is None else f"{answer.saturation:.3g}",
         "–" if share is None else f"{100 * share:.0f} %",
-        str(len(answer.tried)),
+        f"{len(answer.tried)}{NOT_SETTLED if not answer.bracket.settled else ''}",
     )
 
 
@@ -39,6 +51,7 @@ def to_dict(question: Question, outcome: Outcome) -> dict[str, Any]:
         "simulated": question.premises is not None,
         "slo": ",".join(target.key for target in question.targets),
         "width": question.width,
+        "max_trials": question.max_trials,
         "complete": outcome.complete,
         "answers": [answer.to_dict() for answer in outcome.answers],
         "problems": list(outcome.problems),

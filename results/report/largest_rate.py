@@ -41,7 +41,7 @@ def largest_rates(findings: Findings) -> LargestRates | None:
                 open_end if high is None else numbers.number(high),
                 numbers.NOTHING if most is None else f"{numbers.number(most)} req/s",
                 numbers.share(low / most) if low is not None and most else numbers.NOTHING,
-                numbers.number(one["trials"]),
+                f"{numbers.number(one['trials'])}{'' if one.get('settled', True) else ', not settled'}",
                 str(one.get("why_beyond") or numbers.NOTHING),
             )
         )

@@ -115,6 +115,22 @@ def test_a_level_that_no_rate_keeps_has_no_bracket(search: Search):
     assert answer["complete"]
 
 
+def test_a_search_that_runs_out_of_trials_says_so_and_a_larger_number_goes_on(search: Search, tmp_path: Path):
+    asked = ("--strategy", "naive", "--width", "1%")
+    stopped = search(*asked, "--max-trials", "4")
+    assert stopped.exit_code == 0
+    assert "4, not settled" in stopped.stdout
+    assert "A larger --max-trials goes on." in stopped.stdout
+    assert "4, not settled" in (folder(tmp_path) / "report.html").read_text()
+    [answer] = answers(search(*asked, "--max-trials", "4", "--json"))
+    assert (answer["complete"], answer["settled"], answer["trials"]) == (True, False, 4)
+    assert answer["within"] is None or answer["within"] <= MU
+    assert answer["beyond"] is None or answer["beyond"] > MU
+    [whole] = answers(search(*asked, "--json"))
+    assert whole["settled"]
+    assert whole["trials"] > 4
+
+
 @pytest.mark.parametrize(
     ("options", "slo", "said"),
     [

@@ -7,15 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.largest_rate.search import Bracket, Judged, Try, next_try, three_digits
+from experiments.largest_rate.search import MOST_TRIALS, Bracket, Judged, Try, next_try, three_digits
 
 Verdict = Callable[[float, int], bool]
 
 
-def search(within: Verdict, *, start: float = 1.0, width: float = 0.1) -> tuple[Bracket, list[Judged]]:
+def search(
+    within: Verdict, *, width: float = 0.1, most_trials: int = MOST_TRIALS
+) -> tuple[Bracket, list[Judged]]:
     """Run trials until the bracket is there."""
     trials: list[Judged] = []
-    while isinstance(found := next_try(trials, start=start, width=width), Try):
+    while isinstance(found := next_try(trials, start=1.0, width=width, most_trials=most_trials), Try):
         assert (found.rate, found.repeat) not in {(one.rate, one.repeat) for one in trials}
         trials.append(Judged(rate=found.rate, repeat=found.repeat, within=within(found.rate, found.repeat)))
         assert len(trials) < 200
@@ -46,6 +48,47 @@ def test_one_wrong_verdict_does_not_move_the_bracket_off_the_edge(edge: float, w
     assert found.beyond is not None
     assert found.within <= edge < found.beyond
     assert found.beyond <= 1.1 * found.within
+
+
+@given(
+    edge=st.floats(0.3, 3.0), by=st.one_of(st.floats(1.2, 3.0), st.floats(0.33, 0.8)), which=st.integers(0, 2)
+)
+def test_a_repeat_that_is_lenient_or_harsh_is_outvoted_once_and_then_asked_last(
+    edge: float, by: float, which: int
+):
+    """With the first repeat three times as lenient, asked first at every rate, 72 trials crept to the edge."""
+    found, trials = search(lambda rate, repeat: rate <= edge * (by if repeat == which else 1.0))
+    assert found.settled
+    assert found.within is not None
+    assert found.beyond is not None
+    assert found.within <= edge < found.beyond <= 1.1 * found.within
+    assert len(trials) <= 25
+
+
+def test_trials_that_contradict_each_other_end_at_their_number_and_are_not_settled():
+    found, trials = search(lambda rate, repeat: repeat % 2 == 0, most_trials=12)
+    assert len(trials) == 12
+    assert not found.settled
+    settled, few = search(lambda rate, _: rate <= 2.3, most_trials=12)
+    assert settled.settled
+    assert len(few) < 12
+
+
+@given(st.lists(st.tuples(st.integers(1, 9), st.integers(0, 3), st.booleans()), min_size=1))
+def test_of_what_is_not_settled_no_trial_speaks_against_either_end(trials: list[tuple[int, int, bool]]):
+    given_trials = [Judged(rate=rate, repeat=repeat, within=within) for rate, repeat, within in trials]
+    found = next_try(given_trials, start=1.0, width=0.1, most_trials=1)
+    assert isinstance(found, Bracket)
+    if found.settled:
+        return
+    last = {(one.rate, one.repeat): one.within for one in given_trials}
+    if found.beyond is not None:
+        assert not any(within for (rate, _), within in last.items() if rate >= found.beyond)
+    if found.within is not None:
+        assert all(within for (rate, _), within in last.items() if rate == found.within)
+        lowest = min(rate for (rate, _), within in last.items() if within)
+        assert all(within for (rate, _), within in last.items() if lowest <= rate <= found.within)
+        assert found.beyond is None or found.within < found.beyond
 
 
 def test_the_order_in_which_trials_are_known_changes_nothing():
