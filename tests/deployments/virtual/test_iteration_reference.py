@@ -4,6 +4,7 @@ Costs and times are dyadic, so that sums are exact in whatever order they are ta
 """
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -31,19 +32,31 @@ GROWING = Linear(
 )
 
 
+# Made once, for making a strategy takes longer than running a case.
+GAPS = st.sampled_from([1, 1, 6, 24])  # the widest
+ROWS = st.lists(
+    st.tuples(st.integers(0, 24), st.integers(1, 40), st.integers(1, 30), st.integers(0, 10)),
+    min_size=1,
+    max_size=24,
+)
+SLOTS = st.sampled_from([1, 2, 3, 4, 5, 6, 7, 8, 8, 8])
+BLOCK_TOKENS = st.sampled_from([1, 2, 4, 5, 16])
+MOSTLY = st.sampled_from([True] * 7 + [False])
+MORE_BLOCKS = st.integers(0, 2**10)
+ADMISSION = st.sampled_from(["optimistic", "optimistic", "optimistic", "reserve"])
+PREEMPTION = st.sampled_from(["recompute", "swap"])
+STEPS = st.sampled_from([FLAT, GROWING])
+BEYOND_SLOTS = st.none() | st.integers(0, 40)
+CHUNKS = st.none() | st.integers(1, 20)
+ORDERS = st.sampled_from(["decode-first", "prefill-first"])
+
+
 @st.composite
 def workloads(draw: st.DrawFn) -> RequestColumns:
-    widest = draw(st.sampled_from([1, 1, 6, 24]))
-    rows = draw(
-        st.lists(
-            st.tuples(st.integers(0, widest), st.integers(1, 40), st.integers(1, 30), st.integers(0, 10)),
-            min_size=1,
-            max_size=24,
-        )
-    )
-    gaps, prompts, outputs, more = map(np.array, zip(*rows, strict=True))
+    widest = draw(GAPS)
+    gaps, prompts, outputs, more = map(np.array, zip(*draw(ROWS), strict=True))
     return RequestColumns(
-        planned_s=np.cumsum(gaps) / 2**6,
+        planned_s=np.cumsum(gaps % (widest + 1)) / 2**6,
         prompt_tokens=prompts,
         output_tokens=outputs,
         max_new_tokens=outputs + more,
@@ -54,28 +67,40 @@ def workloads(draw: st.DrawFn) -> RequestColumns:
 def cases(draw: st.DrawFn) -> tuple[RequestColumns, Iteration]:
     """A cache, where there is one, mostly holds one to two of the largest request: most cases preempt or wait."""
     requests = draw(workloads())
-    slots = draw(st.sampled_from([1, 2, 3, 4, 5, 6, 7, 8, 8, 8]))
-    block_tokens = draw(st.sampled_from([1, 2, 4, 5, 16]))
-    need = int((requests.prompt_tokens + requests.max_new_tokens).max()) // block_tokens + 1
-    mostly = st.sampled_from([True] * 7 + [False])
-    kv = st.builds(
-        KVCache,
-        blocks=st.integers(need, 2 * need) if draw(mostly) else st.integers(1, need),
-        block_tokens=st.just(block_tokens),
-        admission=st.sampled_from(["optimistic", "optimistic", "optimistic", "reserve"]),
-        preemption=st.sampled_from(["recompute", "swap"]),
-        bytes_per_token=st.just(2**10),
-        swap_bytes_per_s=st.just(2.0**20),
-    )
+    slots = draw(SLOTS)
+    kv = draw(CACHES)(requests) if draw(MOSTLY) else None
+    beyond = draw(BEYOND_SLOTS)
     engine = Iteration(
-        step=draw(st.sampled_from([FLAT, GROWING])),
+        step=draw(STEPS),
         max_num_seqs=slots,
-        max_num_batched_tokens=draw(st.none() | st.integers(slots, slots + 40)),
-        prefill_chunk=draw(st.none() | st.integers(1, 20)),
-        order=draw(st.sampled_from(["decode-first", "prefill-first"])),
-        kv=draw(kv if draw(mostly) else st.none()),
+        max_num_batched_tokens=None if beyond is None else slots + beyond,
+        prefill_chunk=draw(CHUNKS),
+        order=draw(ORDERS),
+        kv=kv,
     )
     return requests, engine
+
+
+def cache(
+    roomy: bool, more: int, block_tokens: int, admission: str, preemption: str
+) -> Callable[..., KVCache]:
+    """Of `need` blocks for the largest request: up to as many more if roomy, else 1 to `need`."""
+
+    def of(requests: RequestColumns) -> KVCache:
+        need = int((requests.prompt_tokens + requests.max_new_tokens).max()) // block_tokens + 1
+        return KVCache(
+            blocks=need + more % (need + 1) if roomy else 1 + more % need,
+            block_tokens=block_tokens,
+            admission=admission,
+            preemption=preemption,
+            bytes_per_token=2**10,
+            swap_bytes_per_s=2.0**20,
+        )
+
+    return of
+
+
+CACHES = st.builds(cache, MOSTLY, MORE_BLOCKS, BLOCK_TOKENS, ADMISSION, PREEMPTION)
 
 
 def continuous(requests: RequestColumns, engine: Iteration, **more: float) -> Run:
