@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from results.goodput import Slo
+from results.padded_batches import PaddedBatches
 from results.records import Failure, Trial
 from results.served import Served
 
@@ -54,6 +55,7 @@ class TrialSummary:
     verdicts: tuple[Verdict, ...]
     triggers: Mapping[str, int]  # batches by trigger
     batch_sizes: Mapping[int, int]  # batches (steps, for continuous) by size
+    padded: PaddedBatches | None = None  # where batches are padded, or memory ended some
     served: Served | None = None  # what goodput at any SLO needs
 
     def has(self, name: VerdictName) -> bool:

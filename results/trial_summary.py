@@ -13,6 +13,7 @@ from results.findings import TrialSummary
 from results.goodput import Slo, goodput
 from results.kv_cache import kv_cache
 from results.metrics import arrival_rates, column, request_statistics, throughput
+from results.padded_batches import padded_batches
 from results.records import Trial
 from results.served import served
 from results.verdicts import backlog, verdicts
@@ -63,6 +64,7 @@ def summarise(
         verdicts=verdicts(trial, measured, count),
         triggers=dict(sorted(triggers.items())),
         batch_sizes=dict(sorted(sizes.items())),
+        padded=padded_batches(trial, measured, batches),
         served=served(steady, slos),
     )
 
