@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 
-from experiments.explain import engine_figures, rate_figures
+from experiments.explain import engine_figures, memory_figures, rate_figures
 from experiments.explain.explanation import Explanation, Theory
 from experiments.explain.guide_lines import guides
 from results.report import frame, numbers, series_style
@@ -21,6 +21,7 @@ def render(explanation: Explanation) -> str:
     panels = (
         engine_figures.steps(explanation),
         engine_figures.efficiency(explanation),
+        memory_figures.largest_batch(explanation),
         rate_figures.throughput(explanation, series, lines),
         rate_figures.latency(explanation, series, lines),
         rate_figures.together(explanation, series),

@@ -63,9 +63,18 @@ def _view(series: Sequence[Series], rate: float) -> View:
         if one.place == place and (mean := _mean(one.at(rate))) is not None
     ]
     heading = (
-        f"At {numbers.rate(rate)} on {place} the mean batch is {', '.join(means)}" if means else _HEADING
+        f"At {numbers.rate(rate)} on {place} the mean batch is {', '.join(means)}{_by_memory(series, rate)}"
+        if means
+        else _HEADING
     )
     return View(heading=heading, charts=(_sizes_chart(series, rate), _triggers_chart(series, rate)))
+
+
+def _by_memory(series: Sequence[Series], rate: float) -> str:
+    """Say of whose batches memory launched most; nothing where it launched none."""
+    shares = {one.name: _shares(_triggers(one.at(rate))).get("memory", 0.0) for one in series}
+    name, share = max(shares.items(), key=lambda item: item[1])
+    return f"; memory launched {100 * share:.0f} % with {name}" if share else ""
 
 
 def _sizes_chart(series: Sequence[Series], rate: float) -> Chart:

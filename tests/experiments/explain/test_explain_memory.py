@@ -13,8 +13,11 @@ from deployments.virtual.hardware import GIB, HARDWARE
 from deployments.virtual.model_shape import read_shape
 from deployments.virtual.published_models import PUBLISHED
 from experiments.config import SweepConfig
+from experiments.explain import memory_figures
 from experiments.explain.basis import bases
 from experiments.explain.explanation import explain, to_dict
+from experiments.explain.page import render
+from results.report.panel import Absent, Panel
 
 MISTRAL, TINYLLAMA = "mistralai/Mistral-7B-Instruct-v0.3", "TinyLlama/TinyLlama-1.1B-Chat-v1.0"
 LIMIT, RESERVE_BYTES = 128, 1.5 * GIB
@@ -127,3 +130,29 @@ def test_a_terminal_shows_it(
         "With max_batch_size 8, 64 the memory trigger never fires: prompts are at most 1,920 tokens in a context of 2,048."
         in shown["tinyllama-1.1b"]
     )
+
+
+def test_the_page_draws_the_rows_that_fit_and_says_from_where_on_memory_ends_a_batch(
+    made_config: Callable[..., SweepConfig],
+):
+    found = {}
+    for model in ("mistral-7b", "tinyllama-1.1b"):
+        config = made_config(**values(model))
+        panel = memory_figures.largest_batch(explain(config, bases(config, hardware="rtx-4090")))
+        assert isinstance(panel, Panel)
+        found[model] = panel
+    mistral, tiny = found["mistral-7b"].first, found["tinyllama-1.1b"].first
+    assert mistral.heading.endswith(f"memory ends a batch of 64 of {MISTRAL} from prompts of 1,024 tokens on")
+    assert tiny.heading.startswith(f"Memory never ends a batch of 64 of {TINYLLAMA}")
+    line, *sizes = mistral.charts[0].figure.data
+    beyond = [tokens for tokens, most in zip(line.x, line.y, strict=True) if most < 64]
+    assert 1_024 <= min(beyond) < 1_300
+    assert [trace.y[0] for trace in sizes] == [8, 64]
+    assert max(tiny.charts[0].figure.data[0].x) == 2_048 - LIMIT
+
+
+def test_without_hardware_the_page_has_no_figure_of_memory(made_config: Callable[..., SweepConfig]):
+    config = made_config(**values("mistral-7b"))
+    explanation = explain(config, bases(config))
+    assert isinstance(memory_figures.largest_batch(explanation), Absent)
+    assert "What a padded batch takes" not in render(explanation)
