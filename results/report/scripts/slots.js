@@ -1,0 +1,110 @@
+// Who held which slot: from the stamps of measured trials, and by forward pass of simulated ones, with a player.
+
+const MOST_SUBPLOTS = 6, MOMENTS = 200, TITLE_PX = 62, MARGIN = { l: 56, r: 12, t: 34, b: 74 };
+const SAME_S = 0.0005; // a slot that is left by then is free
+
+// Give each request that the engine began its slot: the free one of the lowest number; and how many slots there are.
+const slotsTaken = (requests) => {
+  const until = [], taken = [];
+  const begun = requests.map((request, i) => ({ request, i })).filter(({ request }) => request.wait !== null);
+  begun.sort((a, b) => a.request.planned + a.request.wait - (b.request.planned + b.request.wait));
+  for (const { request, i } of begun) {
+    const from = request.planned + request.wait;
+    let slot = until.findIndex((end) => end <= from + SAME_S);
+    if (slot < 0) slot = until.length;
+    until[slot] = request.planned + request.stay;
+    taken.push({ request, i, slot });
+  }
+  return { taken, slots: until.length };
+};
+
+// How much of all slot-time requests run, from the first that began to the last that left; null without any.
+const slotUse = (trial, { taken, slots }) => {
+  if (!taken.length) return null;
+  const running = ([name]) => name === "prefill" || name === "decode";
+  const ran = taken.flatMap(({ request }) => request.phases.filter(running)).reduce((sum, [, begin, end]) => sum + end - begin, 0);
+  const begin = Math.min(...taken.map(({ request }) => request.planned + request.wait));
+  const end = Math.max(...taken.map(({ request }) => request.planned + request.stay));
+  return ran / ((trial.slots ?? slots) * (end - begin));
+};
+
+// What happens at a moment: how many requests are in each phase, and how many have finished.
+const momentText = (trial, time) => {
+  const counts = { wait: 0, prefill: 0, decode: 0, held: 0 };
+  let done = 0;
+  for (const { phases, planned, stay, status } of trial.requests) {
+    const phase = phases.find(([, begin, end]) => begin <= time && time < end);
+    if (phase) counts[phase[0]] += 1;
+    if (status === "finished" && planned + stay <= time) done += 1;
+  }
+  return `${trial.setting}: ${counts.wait} waiting, ${counts.prefill + counts.decode} running, ${counts.held} held, ${done} returned`;
+};
+
+live.slots = async ({ data, choices, showsSeries }) => {
+  const { about, trials } = await closeUpData();
+  const rate = about.rates[Number(choices["arrival rate"])], said = about.said[Number(choices["arrival rate"])];
+  const of = trials.filter((one) => one.rate === rate && showsSeries(one.series));
+  const first = [...new Map(of.toReversed().map((one) => [`${one.strategy} ${one.place}`, one])).values()].toReversed();
+  const shown = first.slice(0, MOST_SUBPLOTS).map((trial) => ({ trial, ...slotsTaken(trial.requests) }));
+  const uses = shown.map((one) => ({ name: one.trial.name, use: slotUse(one.trial, one) })).filter(({ use }) => use !== null);
+  uses.sort((a, b) => b.use - a.use);
+  const ends = uses.length > 1 ? [uses[0], uses.at(-1)] : uses;
+  const heading = ends.length
+    ? `At ${said} requests run in ${ends.map(({ name, use }) => `${numberText(100 * use)} % of all slot-time with ${name}`).join(" and ")}`
+    : `At ${said} no request was begun`;
+  const end = Math.max(...shown.flatMap(({ trial }) => trial.requests.map((one) => one.planned + one.stay)), 0);
+  const rows = shown.reduce((sum, { slots }) => sum + slots, 0);
+  const rowPx = Math.max(5, Math.min(15, 700 / Math.max(1, rows)));
+  const room = rowPx * rows + TITLE_PX * Math.max(0, shown.length - 1);
+  const layout = { ...structuredClone(data.layout), height: Math.max(200, room + MARGIN.t + MARGIN.b), margin: MARGIN, annotations: [] };
+  const traces = [], listed = new Set(), subplots = [];
+  let top = room;
+  shown.forEach(({ trial, taken, slots }, place) => {
+    const suffix = place ? `${place + 1}` : "", bottom = top - rowPx * slots;
+    for (const name of ["prefill", "decode", "held"]) {
+      const bars = taken.flatMap(({ request, i, slot }) =>
+        request.phases.filter(([found]) => found === name).map(([, begin, until]) => ({ begin, end: until, row: slot, text: requestText(request, i) })));
+      if (!bars.length) continue;
+      traces.push(phaseTrace(name, data.colours[name], bars, { xaxis: `x${suffix}`, yaxis: `y${suffix}`, showlegend: !listed.has(name) }));
+      listed.add(name);
+    }
+    layout[`yaxis${suffix}`] = {
+      ...data.axis, title: { text: "slot", standoff: 8 }, anchor: `x${suffix}`, domain: [bottom / room, top / room], range: [slots - 0.5, -0.5],
+      showgrid: false, dtick: Math.max(1, Math.floor(slots / 8)),
+    };
+    const title = place === shown.length - 1 ? "time since the start of the trial (s)" : "";
+    layout[`xaxis${suffix}`] = { ...data.axis, title: { text: title, standoff: 8 }, anchor: `y${suffix}`, range: [0, end], ...(place ? { matches: "x" } : {}) };
+    layout.annotations.push({
+      text: `<b>${escaped(trial.setting)}</b> on ${escaped(trial.place)}`, x: 0, xref: "paper", xanchor: "left", y: top / room, yref: "paper",
+      yanchor: "bottom", yshift: 3, showarrow: false, align: "left",
+    });
+    subplots.push([`x${suffix}`, `y${suffix}`]);
+    top = bottom - TITLE_PX;
+  });
+  players.slots.load({
+    steps: MOMENTS, at: (step) => (step * end) / MOMENTS, subplots, end, cover: data.paper, ink: data.ink,
+    said: (step) => (step >= MOMENTS ? "the whole trial" : `${durationText((step * end) / MOMENTS)}. ${shown.map(({ trial }) => momentText(trial, (step * end) / MOMENTS)).join("; ")}`),
+  });
+  layout.shapes = players.slots.shapes();
+  const summary = `Slots over time at ${said}. ${uses.map(({ name, use }) => `${name}: running in ${numberText(100 * use)} % of slot-time`).join("; ")}.`;
+  return { heading, note: "", charts: [{ data: traces, layout, summary }] };
+};
+
+// Of a simulated sweep the views are made in Python (results/report/occupancy.py); what moves over them is not.
+live.occupancy = ({ data, choices }) => {
+  const view = structuredClone(data.views[Number(choices["arrival rate"])]), { steps, names } = data.moments[Number(choices["arrival rate"])];
+  const [{ data: traces, layout }] = view.charts;
+  const at = (place, step) => {
+    const counts = traces.filter((trace) => trace.xaxis === `x${place ? place + 1 : ""}`).map(({ name, base, x }) => {
+      const holding = base.filter((begin, i) => begin <= step && step < begin + x[i]).length;
+      return holding ? `${holding} ${name}` : "";
+    });
+    return `${names[place]}: ${counts.filter(Boolean).join(", ") || "nobody"}`;
+  };
+  players.occupancy.load({
+    steps, at: (step) => step, subplots: names.map((_, i) => [`x${i ? i + 1 : ""}`, `y${i ? i + 1 : ""}`]), end: steps, cover: data.paper, ink: data.ink,
+    said: (step) => (step >= steps ? "all passes that are drawn" : `pass ${step}. ${names.map((_, place) => at(place, step)).join("; ")}`),
+  });
+  layout.shapes = players.occupancy.shapes();
+  return view;
+};
