@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 EXAMPLES = (
     "Examples:  batchyard capacity experiments/configs/local.yaml --slo ttft_p99=2s,e2e_p95=20s  ·  "
     "batchyard capacity my.yaml --slo ttft_p99=500ms --strategy continuous --width 5%  ·  "
+    "batchyard capacity my.yaml --slo e2e_p95=5s --dry-run  ·  "
     "batchyard capacity my.yaml --slo e2e_p95=5s --simulate --hardware h100 --json"
 )
 LEAST_WIDTH, MOST_WIDTH = 0.01, 1.0
@@ -67,6 +68,10 @@ def capacity(
     hardware: Hardware = None,
     calibration: CalibrationFile = None,
     fresh: Annotated[bool, typer.Option(help="Start anew; an earlier run is kept beside it.")] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Say what would be tried and how long it may take; start nothing."),
+    ] = False,
     results: Results = RESULTS,
     as_json: AsJson = False,
 ) -> None:
@@ -94,6 +99,12 @@ def capacity(
             premises=known if simulate else None,
             options=tuple(options),
         )
+        if dry_run:
+            from experiments.largest_rate.dry_run import dry_run as say_plan
+
+            timed = step_times(loaded, "capacity", hardware, calibration, results).bases
+            say_plan(question, results, timed, fresh=fresh, as_json=as_json)
+            return
         elsewhere = () if results == RESULTS else ("--results", results)
         again = command("capacity", config, *options, *elsewhere)
         conclude(question, run(question, results, again, known, fresh=fresh), again, as_json=as_json)

@@ -115,6 +115,23 @@ def test_a_level_that_no_rate_keeps_has_no_bracket(search: Search):
     assert answer["complete"]
 
 
+def test_a_dry_run_says_where_it_would_begin_and_how_long_it_may_take_and_writes_nothing(
+    search: Search, tmp_path: Path
+):
+    said = search("--dry-run").stdout
+    rows = [line.split() for line in said.splitlines() if line.startswith("simulated")]
+    assert [row[1] for row in rows] == ["naive", "dynamic"]
+    assert "then rates around its edge: usually 6 to 12 trials, 30 at the most." in said
+    assert "In virtual time, on one core: about " in said
+    assert not (tmp_path / "data").exists()
+    plan = json.loads(search("--dry-run", "--max-trials", "20", "--json").stdout)
+    assert [one["trial_s"] for one in plan["settings"]] == [30, 30]
+    assert plan["settings"][0]["starts_at"] == pytest.approx(0.7 * MU)
+    assert plan["time_s"]["low"] < plan["time_s"]["likely"] < plan["time_s"]["high"]
+    search("--strategy", "naive")
+    assert "complete" in search("--strategy", "naive", "--dry-run").stdout
+
+
 def test_a_search_that_runs_out_of_trials_says_so_and_a_larger_number_goes_on(search: Search, tmp_path: Path):
     asked = ("--strategy", "naive", "--width", "1%")
     stopped = search(*asked, "--max-trials", "4")
