@@ -20,13 +20,15 @@ CAVEATS: Mapping[VerdictName, str] = {
     "too-short": "trials were too short to tell whether the queue had settled",
     "not-stationary": "the time to first token had not settled",
     "unfinished": "requests were cut off at the drain limit",
-    "failures": "requests failed",
+    "failures": "requests failed or were rejected, and latency is that of the others",
     "client-bound": "the client was late",
     "clock-vague": "the clocks agreed only vaguely",
     "drifted": "the machine's speed was not what it was in most trials",
 }
 
 OF_LATENCY: frozenset[VerdictName] = frozenset({"not-stationary"})  # throughput is compared all the same
+
+UNLIKE = "They differ in max_batch_size too: what that gives counts as strategy."
 
 Curve = Mapping[float, CellSummary]  # one setting on one backend, by rate
 Changes = Mapping[tuple[str, float, str, str], Change]
@@ -59,7 +61,12 @@ def _comparisons(curves: Mapping[str, Curve], changes: Changes, joinable: set[st
         claim = _claim(curves[base], curves[other], base, other, changes)
         where = f"{place(two)}{repeats(found)}"
         gated = {one.strategy, two.strategy} - {"continuous"} if two.backend in joinable else ()
-        notes = (*([_gated_note(two.backend)] if gated else ()), *_caveats(curves[base], curves[other]))
+        unlike = len({cell.trials[0].trial.knobs.get("max_batch_size") for cell in (one, two)}) > 1
+        notes = (
+            *([_gated_note(two.backend)] if gated else ()),
+            *([UNLIKE] if unlike and one.strategy != two.strategy else ()),
+            *_caveats(curves[base], curves[other]),
+        )
         if one.backend == two.backend:
             subject, against = _batching(two).capitalize(), f"{_batching(one)} on the same backend"
             text = f"{subject} {claim} compared to {against} ({two.backend}, {where})."

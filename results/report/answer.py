@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from results.comparisons import THROUGHPUT
 from results.findings import CellSummary, Findings, Sentence
 from results.footnotes import with_marks
-from results.goodput import Slo
 from results.report import headlines, numbers
+from results.report.decisive import size_of
+from results.report.glance import Fact, glance, knee
 from results.report.series import Series, rates_of, series_of
+from results.report.within import Goodput, goodput
 
 _KINDS = (
     ("policy", "Strategies, on one backend"),
@@ -40,15 +42,6 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Goodput:
-    """What each setting serves within one SLO: the share of what is offered, at each rate."""
-
-    slo: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[Series, tuple[str, ...]], ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """Everything above the first figure."""
 
@@ -59,13 +52,17 @@ class Answer:
     notes: tuple[str, ...]  # of all sentences, each once
     scores: tuple[Score, ...]
     columns: tuple[str, ...]
+    facts: tuple[Fact, ...]
     goodputs: tuple[Goodput, ...]
     simulated: bool
 
 
-def answer(findings: Findings) -> Answer:
-    """Give the top of the page; with nothing measured it says that and no more."""
-    series = series_of(findings)
+def answer(findings: Findings, series: Sequence[Series] | None = None) -> Answer:
+    """Give the top of the page; with nothing measured it says that and no more.
+
+    `series`: those of these findings as the page draws them, where it has other sweeps too.
+    """
+    series = series_of(findings) if series is None else series
     rates = rates_of(series)
     sentences, notes = with_marks(findings.sentences)
     return Answer(
@@ -76,12 +73,13 @@ def answer(findings: Findings) -> Answer:
         notes=tuple(notes),
         scores=tuple(_score(one, findings, rates) for one in series),
         columns=_columns(rates) if rates else (),
-        goodputs=tuple(_goodput(slo, series, rates) for slo in findings.slos) if rates else (),
+        facts=glance(findings, series),
+        goodputs=tuple(goodput(slo, series, rates) for slo in findings.slos) if rates else (),
         simulated=any(trial.trial.backend.startswith("simulated") for trial in findings.trials),
     )
 
 
-def _headline(findings: Findings, series: tuple[Series, ...]) -> str:
+def _headline(findings: Findings, series: Sequence[Series]) -> str:
     if not findings.trials:
         return "Every attempt failed so far" if findings.failures else "Nothing measured yet"
     found = headlines.main(findings)
@@ -111,14 +109,21 @@ def _repeats(findings: Findings) -> str:
 
 
 def _group(sentences: Sequence[Sentence], series: Sequence[Series], kind: str, title: str) -> SentenceGroup:
-    """Show one sentence for each pair of strategies, on the backend where most have run; fold the others."""
+    """Show one sentence for each pair of strategies, on the backend where most have run and with one max_batch_size
+    if there are such; fold the others.
+    """
     found = {one.key: one for one in series}
     many = Counter(one.place for one in series)
     of_kind = [sentence for sentence in sentences if sentence.kind == kind]
     shown: dict[tuple[str, str], Sentence] = {}
-    for sentence in sorted(
-        of_kind, key=lambda one: -many[found[one.other].place if one.other in found else ""]
-    ):
+
+    def order(one: Sentence) -> tuple[int, bool]:
+        base, other = found.get(one.base), found.get(one.other)
+        if base is None or other is None:
+            return 0, True
+        return -many[other.place], size_of(base) != size_of(other)
+
+    for sentence in sorted(of_kind, key=order):
         pair = (_family(found, sentence.base), _family(found, sentence.other))
         if pair[0] != pair[1] or kind != "policy":
             shown.setdefault(pair, sentence)
@@ -157,7 +162,7 @@ def _score(one: Series, findings: Findings, rates: list[float]) -> Score:
         quick = _overload(bottom) if bottom.overloaded else text
     return Score(
         series=one,
-        knee=_knee(one, findings),
+        knee=knee(one, findings),
         throughput=numbers.NOTHING if top is None else numbers.number(top.mean(THROUGHPUT)),
         quick=quick,
         tail=tail,
@@ -168,33 +173,3 @@ def _overload(cell: CellSummary) -> str:
     """An overloaded cell has no steady state to take a percentile of: how fast its backlog grows."""
     slope = cell.mean("backlog_slope")
     return "overloaded" if slope is None else f"overloaded: {numbers.number(slope)} left behind per arrival"
-
-
-def _goodput(slo: Slo, series: Sequence[Series], rates: Sequence[float]) -> Goodput:
-    rows = []
-    for one in series:
-        shares = [None if cell is None else cell.mean(slo.of("goodput_share")) for cell in map(one.at, rates)]
-        served = [
-            value for cell in one.cells if (value := cell.mean(slo.of("goodput_requests_per_s"))) is not None
-        ]
-        most = numbers.rate(max(served)) if served else numbers.NOTHING
-        rows.append((one, (most, *(numbers.share(share) for share in shares))))
-    columns = ("strategy", "highest goodput", *(f"share within the SLO at {numbers.rate(r)}" for r in rates))
-    return Goodput(slo=slo.text, columns=columns, rows=tuple(rows))
-
-
-def _knee(one: Series, findings: Findings) -> str:
-    """Give the knee as the interval that it lies in; a rate whose trials were too short bounds nothing."""
-    low, high = findings.knees.get(one.key, (None, None))
-    unjudged = [cell.rate for cell in one.cells if cell.undecided]
-    if low is not None and high is not None:
-        return f"{numbers.number(low)} to {numbers.number(high)}"
-    if low is not None:
-        return f"above {numbers.number(low)}" + (
-            ", higher not judged" if any(rate > low for rate in unjudged) else ""
-        )
-    if high is not None:
-        return f"below {numbers.number(high)}" + (
-            ", lower not judged" if any(rate < high for rate in unjudged) else ""
-        )
-    return "not judged"

@@ -41,7 +41,7 @@ class Pair:
     @property
     def sizes(self) -> tuple[float | None, float | None]:
         """The max_batch_size of base and other."""
-        return _size(self.base), _size(self.other)
+        return size_of(self.base), size_of(self.other)
 
     def is_alike(self) -> bool:
         """Whether both have one max_batch_size."""
@@ -142,7 +142,8 @@ def decisive(pairs: Sequence[Pair], best: Callable[..., tuple[float, str]]) -> P
     return next(pair for pair in rivals if pair.base.key == worst)
 
 
-def _size(series: Series) -> float | None:
+def size_of(series: Series) -> float | None:
+    """Give the max_batch_size of a series."""
     return series.cells[0].trials[0].trial.knobs.get("max_batch_size")
 
 

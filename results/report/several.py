@@ -3,6 +3,7 @@
 Nothing is compared across sweeps here: every change, split and sentence stays within the sweep that it was found in.
 """
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -14,9 +15,10 @@ from results.wording import NO_MODEL
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """A sweep on a page: its name there ("" where it is alone), what was found in it, and its rows."""
+    """A sweep on a page: its name there ("" where it is alone), its folder's, what was found in it, and its rows."""
 
     name: str
+    folder: str
     findings: Findings
     store: Store
 
@@ -24,11 +26,11 @@ class Shown:
 def shown(sweeps: Sequence[tuple[str, Findings, Store]]) -> tuple[Shown, ...]:
     """Name sweeps, given with the names of their folders, and all that their findings name; one alone stays as it is."""
     if len(sweeps) == 1:
-        return (Shown(name="", findings=sweeps[0][1], store=sweeps[0][2]),)
+        return (Shown(name="", folder=sweeps[0][0], findings=sweeps[0][1], store=sweeps[0][2]),)
     names = names_of([(folder, findings) for folder, findings, _ in sweeps])
     return tuple(
-        Shown(name=name, findings=_named(findings, name), store=store)
-        for name, (_, findings, store) in zip(names, sweeps, strict=True)
+        Shown(name=name, folder=folder, findings=_named(findings, name), store=store)
+        for name, (folder, findings, store) in zip(names, sweeps, strict=True)
     )
 
 
@@ -42,6 +44,17 @@ def names_of(sweeps: Sequence[tuple[str, Findings]]) -> list[str]:
             if all(names) and len(set(names)) == len(names):
                 return names
     return [folder for folder, _ in sweeps]
+
+
+def heading(sweeps: Sequence[Shown]) -> str:
+    """Give the title of a page of several sweeps: nothing is found of all of them."""
+    return f"{len(sweeps)} sweeps side by side: {', '.join(one.name for one in sweeps)}"
+
+
+def commands(sweeps: Sequence[Shown]) -> list[str]:
+    """Give the command that compares each further sweep with the first."""
+    first, *others = [one.folder for one in sweeps]
+    return [shlex.join(["batchyard", "compare", first, other]) for other in others]
 
 
 def together(sweeps: Sequence[Shown]) -> Findings:

@@ -1,0 +1,72 @@
+"""The worst of what puts a finding in doubt: one caveat, chosen by what it could do to the finding."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from results.findings import Findings, TrialSummary, VerdictName
+from results.report import numbers
+from results.statistics import FEWEST_PAIRS
+
+_WORST: tuple[tuple[VerdictName, str], ...] = (  # first what could turn a finding round
+    ("failures", "requests failed or were rejected: latency is that of the others"),
+    ("shared-gpu", "another process computed on the GPU"),
+    ("drifted", "the machine's speed changed"),
+    ("client-bound", "the client was late"),
+    ("clock-vague", "the clocks agreed only vaguely"),
+    ("not-stationary", "the time to first token had not settled"),
+    ("too-short", "trials were too short to tell whether the queue had settled"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caveat:
+    """What is wrong, in a few words, and of how many trials, with the figures of one of them."""
+
+    words: str
+    detail: str
+
+
+def worst(findings: Findings, behind: Sequence[TrialSummary]) -> Caveat | None:
+    """Give the worst caveat of a finding that rests on the trials `behind`, else of the sweep; None where there is none.
+
+    Overload is none: sweeps overload on purpose, and what it excludes is not stated.
+    """
+    if "simulated" in findings.sweep or any(
+        one.trial.backend.startswith("simulated") for one in findings.trials
+    ):
+        return Caveat(words="simulated: nothing was measured", detail=_premise(findings))
+    done = sum(not one.has("replica-changed") for one in findings.trials)
+    if done < findings.planned_cells and 2 * done < findings.planned_cells:
+        return Caveat(
+            words="most of the sweep is still to be done",
+            detail=f"{done:,} of {numbers.count(findings.planned_cells, 'planned cell')}",
+        )
+    repeats = [len(cell.trials) for cell in findings.cells if cell.trials]
+    if repeats and max(repeats) < FEWEST_PAIRS:
+        return Caveat(
+            words="too few repeats for an interval",
+            detail=f"{numbers.count(max(repeats), 'repeat')}: nothing here is shown to differ",
+        )
+    for trials, where in ((behind, "behind this finding"), (findings.trials, "of the sweep")):
+        for name, words in _WORST:
+            marked = [one for one in trials if one.has(name)]
+            if marked:
+                count = f"{len(marked):,} of {numbers.count(len(trials), 'trial')} {where}"
+                return Caveat(words=words, detail=f"{name}: {count}; {_detail(marked, trials, name)}")
+    return None
+
+
+def _detail(marked: Sequence[TrialSummary], trials: Sequence[TrialSummary], name: VerdictName) -> str:
+    """Give the figures of one of them; of drift how far apart the machine's speeds were."""
+    probes = [probe for one in trials if (probe := one.trial.step_probe_s) is not None]
+    if name == "drifted" and len(probes) > 1:
+        return (
+            f"a step took {numbers.duration(min(probes))} to {numbers.duration(max(probes))} just before them"
+        )
+    return f"such as {next(one.detail for one in marked[0].verdicts if one.name == name)}"
+
+
+def _premise(findings: Findings) -> str:
+    simulated = findings.sweep.get("simulated", {})
+    texts = dict.fromkeys(str(one["text"]) for one in simulated.get("backends", {}).values())
+    return "; ".join(texts) or "Backends ran in a model of a server, not on one."

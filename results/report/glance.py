@@ -1,0 +1,208 @@
+"""The answer in ten seconds: who wins, by how much and how surely, where it bends, and what to doubt most."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from results.comparisons import THROUGHPUT
+from results.findings import Findings, Split
+from results.report import caveats, glossary, headlines, numbers
+from results.report.decisive import Pair, most_throughput, quickest, size_of
+from results.report.expected import MEANINGS
+from results.report.series import Series, side_name
+from results.report.within import WITHIN, largest_within
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fact:
+    """One question with its answer in a few words, what stands behind it, and where on the page there is more."""
+
+    question: str
+    answer: str
+    detail: tuple[str, ...] = ()
+    doubt: bool = False
+    more: str = ""  # the id of a section
+
+
+def glance(findings: Findings, series: Sequence[Series]) -> tuple[Fact, ...]:
+    """Give the facts in the order in which they are asked for; nothing with nothing measured."""
+    if not findings.cells:
+        return ()
+    most, quick = most_throughput(findings), quickest(findings, headlines.LATENCY)
+    pair = most or quick
+    found = [
+        _winner(findings, most, quick),
+        *_gain(most, quick),
+        _knees(findings, series, pair),
+        *_split(findings, pair),
+        *_within(findings, series),
+        _doubt(findings, pair),
+        _expected(findings),
+    ]
+    return tuple(found)
+
+
+def _winner(findings: Findings, most: Pair | None, quick: Pair | None) -> Fact:
+    question = "Which strategy wins?"
+    if most is None and quick is None:
+        said = headlines.no_throughput(findings) or "No two strategies have run at one rate yet."
+        return Fact(question=question, answer="none is shown to", detail=(said,))
+    winners = [
+        (pair, what) for pair, what in ((most, "most tokens/s"), (quick, "quickest")) if pair is not None
+    ]
+    names = list(dict.fromkeys(pair.other.setting for pair, _ in winners))
+    detail = [
+        f"{what} at {numbers.rate(pair.change.rate)}: {pair.other.setting} on {pair.other.place}"
+        for pair, what in winners
+    ]
+    if most is None:
+        detail.append(headlines.no_throughput(findings) or "")
+    return Fact(question=question, answer=" and ".join(names), detail=tuple(filter(None, detail)))
+
+
+def _gain(most: Pair | None, quick: Pair | None) -> list[Fact]:
+    gains = []
+    if most is not None:
+        gains.append((most, "the tokens/s", "of"))
+    if quick is not None:
+        gains.append((quick, headlines.quicker(glossary.metric_of(headlines.LATENCY)[0]), "than"))
+    if not gains:
+        return []
+    first, what, _ = gains[0]
+    detail = []
+    for pair, words, joint in gains:
+        where = f"{joint} {pair.base.setting} at {numbers.rate(pair.change.rate)}{headlines.unlike(pair)}"
+        said = where if pair is first else f"{numbers.ratio(pair.change.ratio)} {words} {where}"
+        detail.append(f"{said}: {_interval(pair)}")
+    return [
+        Fact(
+            question="By how much, how surely?",
+            answer=f"{numbers.ratio(first.change.ratio)} {what}",
+            detail=tuple(detail),
+            more="changes",
+        )
+    ]
+
+
+def _interval(pair: Pair) -> str:
+    change = pair.change
+    if change.low is None or change.high is None:
+        return f"{headlines.unsure(change)}, so not shown to differ"
+    _, low, high = numbers.alike(change.ratio, change.low, change.high)
+    return f"95 % interval {low}× to {high}×, {numbers.count(change.pairs, 'paired repeat')}"
+
+
+def _knees(findings: Findings, series: Sequence[Series], pair: Pair | None) -> Fact:
+    """Name the knee of the winner, and those of the others on its backend."""
+    place = pair.other.place if pair is not None else _main_place(series)
+    there = [one for one in series if one.place == place]
+    first = pair.other if pair is not None else there[0]
+    knees = {one.key: knee(one, findings) for one in there}
+    others = [f"{one.setting}: {knees[one.key]}" for one in _nearest(there, first)]
+    return Fact(
+        question="Where does it stop keeping up?",
+        answer=f"{knees[first.key]} req/s",
+        detail=(
+            f"{first.setting} on {place}; {'; '.join(others)}" if others else f"{first.setting} on {place}",
+        ),
+        more="curves",
+    )
+
+
+def _nearest(there: Sequence[Series], first: Series) -> list[Series]:
+    """Give one setting of each other strategy, of the same max_batch_size where there is one; the table has all."""
+    found: dict[str, Series] = {}
+    for one in sorted(there, key=lambda one: size_of(one) != size_of(first)):
+        if one.strategy != first.strategy:
+            found.setdefault(one.strategy, one)
+    return list(found.values())
+
+
+def knee(one: Series, findings: Findings) -> str:
+    """Give the knee as the interval that it lies in (req/s); a rate whose trials were too short bounds nothing."""
+    low, high = findings.knees.get(one.key, (None, None))
+    unjudged = [cell.rate for cell in one.cells if cell.undecided]
+    if low is not None and high is not None:
+        return f"{numbers.number(low)} to {numbers.number(high)}"
+    if low is not None:
+        return f"above {numbers.number(low)}" + (
+            ", higher not judged" if any(rate > low for rate in unjudged) else ""
+        )
+    if high is not None:
+        return f"below {numbers.number(high)}" + (
+            ", lower not judged" if any(rate < high for rate in unjudged) else ""
+        )
+    return "not judged"
+
+
+def _main_place(series: Sequence[Series]) -> str:
+    many = Counter(one.place for one in series)
+    return max(many, key=lambda place: many[place])
+
+
+def _split(findings: Findings, pair: Pair | None) -> list[Fact]:
+    """Say what the policy gave and what the engine, of the throughput that the winner gains from furthest away."""
+    splits = [one for one in findings.splits if one.metric == THROUGHPUT and one.total.ratio > 0]
+    if pair is not None:
+        splits = [one for one in splits if one.total.other == pair.other.key] or splits
+        splits = [one for one in splits if one.policy.base == pair.base.key] or splits
+    if not splits:
+        return []
+    chosen: Split = max(splits, key=lambda one: one.rate)
+    base, other = (side_name(side) for side in (chosen.total.base, chosen.total.other))
+    whole = f"together {headlines.times(chosen.total)} the tokens/s of {base}, with {other}"
+    parts = f"policy {headlines.times(chosen.policy)}, engine {headlines.times(chosen.engine)}"
+    return [
+        Fact(
+            question="Policy or engine?",
+            answer=f"policy {numbers.ratio(chosen.policy.ratio)}, engine {numbers.ratio(chosen.engine.ratio)}",
+            detail=(f"{whole} at {numbers.rate(chosen.rate)}", parts),
+            more="splits",
+        )
+    ]
+
+
+def _within(findings: Findings, series: Sequence[Series]) -> list[Fact]:
+    """Of each SLO of the config the setting that keeps it at the largest rate."""
+    facts = []
+    for slo in findings.slos:
+        largest = {one.key: largest_within(one, slo) for one in series}
+        rates = sorted({rate for rate in largest.values() if rate is not None}, reverse=True)
+        at_most = [one.name for one in series if rates and largest[one.key] == rates[0]]
+        facts.append(
+            Fact(
+                question=f"Up to which rate within {slo.text}?",
+                answer=numbers.rate(rates[0]) if rates else "at no rate of the sweep",
+                detail=(
+                    ", ".join(at_most[:3]) + (f" and {len(at_most) - 3} more" if len(at_most) > 3 else ""),
+                    f"for at least {WITHIN:.0%} of the offered requests".replace("%", " %"),
+                ),
+                more="within",
+            )
+        )
+    return facts
+
+
+def _doubt(findings: Findings, pair: Pair | None) -> Fact:
+    behind = [trial for cell in pair.cells for trial in cell.trials] if pair is not None else []
+    found = caveats.worst(findings, behind)
+    if found is None:
+        return Fact(question="What to doubt most?", answer="no reservation about any trial", more="trust")
+    return Fact(
+        question="What to doubt most?", answer=found.words, detail=(found.detail,), doubt=True, more="trust"
+    )
+
+
+def _expected(findings: Findings) -> Fact:
+    counts = Counter[str](one.verdict for one in findings.expectations)
+    named = {
+        verdict: ", ".join(one.name for one in findings.expectations if one.verdict == verdict)
+        for verdict in MEANINGS
+        if counts[verdict]
+    }
+    return Fact(
+        question="Was that expected?",
+        answer=", ".join(f"{counts[verdict]} {verdict}" for verdict in named),
+        detail=("; ".join(f"{verdict}: {names}" for verdict, names in named.items()),),
+        more="expected",
+    )
