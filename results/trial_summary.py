@@ -50,7 +50,7 @@ def summarise(
         "batch_size_mean": sum(size * n for size, n in sizes.items()) / count if count else None,
         "padding_waste": _waste(sized, "padding_waste", "prompt_tokens"),
         "lockstep_waste": _waste(sized, "lockstep_waste", "output_tokens"),
-        "bandwidth_utilisation": of_trial(trial, batches),
+        "bandwidth_utilisation": of_trial(trial, measured, batches),
         **kv_cache(batches),
         **request_statistics(steady, batches),
         **goodput(steady, slos),

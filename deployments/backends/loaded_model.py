@@ -18,6 +18,7 @@ from deployments.backends.backend import Limits, Memory, Room
 from deployments.backends.cpu_threads import cpu_threads
 from deployments.errors import ModelError, OutOfMemory
 from deployments.models import ModelSpec, locate, pick_dtype, resolve
+from deployments.virtual.hardware import bandwidth_of
 from deployments.virtual.model_shape import kv_bytes_per_token
 from results.errors import one_line
 
@@ -54,6 +55,9 @@ class LoadedModel:
             "context_tokens": self.limits.context_tokens,
             "vocabulary": self.limits.vocabulary,
             "weight_bytes": self.model.get_memory_footprint(),
+            "bandwidth_bytes_per_s": bandwidth_of(torch.cuda.get_device_name())
+            if self.device == "cuda"
+            else None,
             "kv_bytes_per_token": _kv_bytes_per_token(config.to_dict(), spec.name, dtype),
         }
         self._resident_since_reset = False

@@ -19,6 +19,8 @@ from deployments.backends.engine_args import DEFAULT_MAX_NUM_SEQS, VllmArgs
 from deployments.backends.vllm_steps import StepRecorder
 from deployments.errors import BackendError, ModelError
 from deployments.models import ModelSpec, locate, pick_dtype, resolve
+from deployments.virtual.hardware import bandwidth_of
+from deployments.virtual.model_shape import read_shape
 from results.errors import one_line
 
 RELEASE_S = 5.0
@@ -152,6 +154,8 @@ def _describe(llm: Any, model: ModelSpec, source: str, threads: int, *, load_s: 
         "kv_blocks": cache.num_gpu_blocks,
         "kv_block_tokens": cache.block_size,
         "kv_cache_bytes": kv_cache_bytes,
+        "weight_bytes": _weight_bytes(weights, model.name),
+        "bandwidth_bytes_per_s": None if cpu else bandwidth_of(current_platform.get_device_name()),
         "load_s": round(load_s, 3),
     }
     return Engine(llm=llm, limits=limits, setup=setup, kv_cache_bytes=kv_cache_bytes)
@@ -178,3 +182,12 @@ def _kv_cache_bytes(config: Any) -> int | None:
     parallel = config.parallel_config
     values = model.get_num_layers(parallel) * model.get_num_kv_heads(parallel) * model.get_head_size()
     return int(2 * values * model.dtype.itemsize * cache.block_size * cache.num_gpu_blocks)
+
+
+def _weight_bytes(weights: Any, name: str) -> int | None:
+    """Of all parameters, counted from the model's config; None where that does not say them."""
+    try:
+        dtype = str(weights.dtype).removeprefix("torch.")
+        return read_shape(weights.hf_config.to_dict(), name=name, dtype=dtype).weight_bytes
+    except ModelError:
+        return None

@@ -26,6 +26,9 @@ class Hardware:
     flop_per_s: float  # dense, bfloat16
     pcie_bytes_per_s: float  # one direction
     source: str
+    driver_names: tuple[
+        str, ...
+    ] = ()  # as NVML and CUDA call it; what differs in bandwidth is called otherwise
 
     def roofline(self, shape: ModelShape) -> Roofline:
         """The least time that a pass of this model can take."""
@@ -59,6 +62,7 @@ HARDWARE: Mapping[str, Hardware] = {
         flop_per_s=312e12,
         pcie_bytes_per_s=32e9,
         source="NVIDIA A100 data sheet (nvidia-a100-datasheet), A100 40GB SXM; PCIe Gen4, 64 GB/s both ways",
+        driver_names=("NVIDIA A100-SXM4-40GB", "NVIDIA A100-PCIE-40GB"),
     ),
     "a100-80": Hardware(
         title="NVIDIA A100 80 GB (SXM4)",
@@ -67,6 +71,7 @@ HARDWARE: Mapping[str, Hardware] = {
         flop_per_s=312e12,
         pcie_bytes_per_s=32e9,
         source="NVIDIA A100 data sheet (nvidia-a100-datasheet), A100 80GB SXM; PCIe Gen4, 64 GB/s both ways",
+        driver_names=("NVIDIA A100-SXM4-80GB",),
     ),
     "h100": Hardware(
         title="NVIDIA H100 80 GB (SXM5)",
@@ -75,6 +80,7 @@ HARDWARE: Mapping[str, Hardware] = {
         flop_per_s=989e12,
         pcie_bytes_per_s=64e9,
         source="NVIDIA H100 data sheet, H100 SXM: 1,979 TFLOPS with sparsity; PCIe Gen5, 128 GB/s both ways",
+        driver_names=("NVIDIA H100 80GB HBM3",),
     ),
     "h200": Hardware(
         title="NVIDIA H200 141 GB (SXM5)",
@@ -83,6 +89,7 @@ HARDWARE: Mapping[str, Hardware] = {
         flop_per_s=989e12,
         pcie_bytes_per_s=64e9,
         source="NVIDIA H200 data sheet, H200 SXM: 1,979 TFLOPS with sparsity; PCIe Gen5, 128 GB/s both ways",
+        driver_names=("NVIDIA H200",),
     ),
     "rtx-3090": Hardware(
         title="NVIDIA GeForce RTX 3090 24 GB (PCIe)",
@@ -91,6 +98,7 @@ HARDWARE: Mapping[str, Hardware] = {
         flop_per_s=71e12,
         pcie_bytes_per_s=32e9,
         source="NVIDIA Ampere GA102 GPU architecture white paper: peak BF16 tensor TFLOPS, FP32 accumulate; Gen4",
+        driver_names=("NVIDIA GeForce RTX 3090",),
     ),
     "rtx-4090": Hardware(
         title="NVIDIA GeForce RTX 4090 24 GB (PCIe)",
@@ -99,6 +107,7 @@ HARDWARE: Mapping[str, Hardware] = {
         flop_per_s=165.2e12,
         pcie_bytes_per_s=32e9,
         source="NVIDIA Ada GPU architecture white paper: peak BF16 tensor TFLOPS, FP32 accumulate; Gen4",
+        driver_names=("NVIDIA GeForce RTX 4090",),
     ),
     "l4": Hardware(
         title="NVIDIA L4 24 GB (PCIe)",
@@ -107,8 +116,14 @@ HARDWARE: Mapping[str, Hardware] = {
         flop_per_s=121e12,
         pcie_bytes_per_s=32e9,
         source="NVIDIA L4 data sheet: 242 TFLOPS with sparsity; PCIe Gen4 x16, 64 GB/s both ways",
+        driver_names=("NVIDIA L4",),
     ),
 }
+
+
+def bandwidth_of(device: str) -> float | None:
+    """Bytes/s of a GPU by the name that its driver gives; None of one that is not above, of a part of one, of a CPU."""
+    return next((one.bandwidth_bytes_per_s for one in HARDWARE.values() if device in one.driver_names), None)
 
 
 def spelt(name: str) -> str:

@@ -12,9 +12,11 @@ import pyarrow.compute as pc
 
 from deployments.virtual.driver import simulate
 from deployments.virtual.engine import EngineSettings
+from deployments.virtual.kv_cache import KVCache
 from deployments.virtual.outcomes import FAILED
 from deployments.virtual.request_columns import RequestColumns
 from deployments.virtual.run import Run
+from deployments.virtual.step_model import Roofline
 from deployments.virtual.tables import ROWS, batch_tables, request_tables
 from experiments.cells import Cell
 from experiments.errors import TrialError
@@ -164,4 +166,20 @@ def _described(premise: Premise, engine: EngineSettings) -> dict[str, Any]:
         "engine": "iteration" if engine.joinable else "lockstep",
         "step_times": premise.text,
         **limits,
+        **_moved(premise, getattr(engine, "kv", None)),
     }
+
+
+def _moved(premise: Premise, kv: KVCache | None) -> dict[str, float]:
+    """What a step reads, and how fast (results/bandwidth.py): of hardware by its data sheet."""
+    step = premise.step_model
+    if not isinstance(step, Roofline):
+        return {}
+    found = {
+        "weight_bytes": step.weight_bytes,
+        "kv_bytes_per_token": step.kv_bytes_per_token,
+        "bandwidth_bytes_per_s": step.bandwidth_bytes_per_s,
+    }
+    if kv is not None:
+        found["kv_cache_bytes"] = kv.blocks * kv.block_tokens * kv.bytes_per_token
+    return found

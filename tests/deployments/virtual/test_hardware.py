@@ -6,7 +6,7 @@ import pytest
 
 from deployments.errors import ModelError
 from deployments.models import ModelSpec
-from deployments.virtual.hardware import HARDWARE, spelt
+from deployments.virtual.hardware import HARDWARE, bandwidth_of, spelt
 from deployments.virtual.model_shape import model_shape
 
 LLAMA_3_8B = model_shape(ModelSpec(name="meta-llama/Meta-Llama-3-8B"))
@@ -65,3 +65,13 @@ def test_names_are_read_as_people_write_them(written, key):
 
 def test_every_gpu_says_where_its_numbers_are_from():
     assert all("NVIDIA" in gpu.source for gpu in HARDWARE.values())
+
+
+def test_a_gpu_is_known_by_the_name_that_its_driver_gives_and_a_part_of_it_is_not():
+    assert bandwidth_of("NVIDIA H200") == 4.8e12
+    assert bandwidth_of("NVIDIA A100-SXM4-40GB") == bandwidth_of("NVIDIA A100-PCIE-40GB") == 1_555e9
+    for other in ("cpu", "NVIDIA H100 PCIe", "NVIDIA H200 MIG 1g.18gb", "NVIDIA GeForce RTX 3090 Ti", ""):
+        assert bandwidth_of(other) is None
+    names = [name for gpu in HARDWARE.values() for name in gpu.driver_names]
+    assert len(names) == len(set(names))
+    assert all(gpu.driver_names for gpu in HARDWARE.values())
