@@ -7,6 +7,7 @@ be compared on the same requests: a middle one, the highest and the lowest, as m
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -34,7 +35,7 @@ PHASES: dict[str, str] = {
     "held": "finished, and kept by its batch",
 }
 COLOURS = {
-    "wait": theme.HOLDINGS["waiting"],
+    "wait": theme.WAIT,
     "prefill": theme.HOLDINGS["prefill"],
     "decode": theme.HOLDINGS["decode"],
     "held": theme.HOLDINGS["finished"],
@@ -45,7 +46,6 @@ _HEADINGS = {
     "distributions": "How the latencies of one trial are distributed",
 }
 _HEIGHTS_PX = {NAME: 640, "slots": 520, "distributions": 320}
-_TICKS_S = tuple(float(f"{step}e{power}") for power in range(-3, 4) for step in (1, 3))
 _NONE_YET = "No trial has finished yet."
 
 Ints = npt.NDArray[np.int64]
@@ -59,17 +59,23 @@ def panels(findings: Findings, store_of: StoreOf) -> tuple[tuple[Panel | Absent,
         return tuple(Absent(name=n, heading=h, reason=_NONE_YET) for n, h in _HEADINGS.items()), ()
     total = sum(len(cell.trials) for one in series for cell in one.cells)
     note = _which(made, total)
-    by_rate = sorted({rows.summary.trial.rate for rows in made}, reverse=True)
-    rates = Control(
-        name="arrival rate",
-        choices=tuple(Choice(value=str(n), label=numbers.rate(rate)) for n, rate in enumerate(by_rate)),
-    )
+    by_rate = list(dict.fromkeys(rows.summary.trial.rate for rows in made))
+    choices = tuple(Choice(value=str(n), label=numbers.rate(rate)) for n, rate in enumerate(by_rate))
+    rates = Control(name="arrival rate", choices=choices)
+    busiest = sorted(choices, key=lambda choice: -by_rate[int(choice.value)])
     trials = Control(
         name="trial", choices=tuple(Choice(value=str(n), label=_label(rows)) for n, rows in enumerate(made))
     )
     drawn = (
         _panel(NAME, trials, ("The bars of one trial.",), made, _bars_live(), (_phases(), note)),
-        _panel("slots", rates, ("Slots over time.",), made, _slots_live(), (_slots_note(), note)),
+        _panel(
+            "slots",
+            replace(rates, choices=tuple(busiest)),
+            ("Slots over time.",),
+            made,
+            _slots_live(),
+            (_slots_note(), note),
+        ),
         _panel(
             "distributions", rates, tuple(_METRICS.values()), made, _distributions_live(), (_cdf_note(), note)
         ),
@@ -87,8 +93,7 @@ def chosen_of(series: Sequence[Series]) -> list[tuple[Series, TrialSummary]]:
             cell = one.at(rate)
             if cell is not None:
                 found.append((one, min(cell.trials, key=lambda trial: trial.trial.repeat)))
-    kept = found[:MOST_TRIALS]
-    return sorted(kept, key=lambda item: -item[1].trial.rate)
+    return found[:MOST_TRIALS]
 
 
 def block(made: Sequence[TrialRows], rates: Sequence[float]) -> Block:
@@ -147,7 +152,7 @@ def packed_requests(rows: TrialRows) -> dict[str, Ints]:
         "planned": units[0].astype(np.int64),
         **{
             name: _lengths(begin, end)
-            for name, begin, end in zip(("wait", "prefill", "decode"), units, units[1:], strict=True)
+            for name, (begin, end) in zip(("wait", "prefill", "decode"), pairwise(units), strict=True)
         },
         "stay": np.maximum(left - units[0], 0).astype(np.int64),
         "state": (state + 4 * (planned[order] >= start_s)).astype(np.int64),
@@ -200,7 +205,7 @@ def _panel(
     return Panel(
         name=name,
         controls=(control,),
-        views={"0": View(heading=_HEADINGS[name], charts=charts)},
+        views={control.choices[0].value: View(heading=_HEADINGS[name], charts=charts)},
         table=_table(made),
         notes=notes,
         live=live,
@@ -243,9 +248,7 @@ def _distributions_live() -> dict[str, object]:
             height_px=_HEIGHTS_PX["distributions"],
             yaxis=theme.axis("share of requests (%)", range=[0, 102]),
         ),
-        "axis": theme.axis(
-            "", type="log", tickvals=list(_TICKS_S), ticktext=[numbers.duration(tick) for tick in _TICKS_S]
-        ),
+        "axis": theme.axis("", type="log"),
     }
 
 
@@ -268,14 +271,16 @@ def _means(rows: TrialRows) -> dict[str, float | None]:
 
 
 def _heading(rows: TrialRows) -> str:
-    means = _means(rows)
+    means, done = _means(rows), finished(rows.requests).num_rows
+    total = rows.requests.num_rows
     if means["wait"] is None:
-        return f"{_label(rows)}: no request has finished"
+        return f"{_label(rows)}: none of {numbers.count(total, 'request')} has finished"
     runs = [means[phase] for phase in ("prefill", "decode")]
     running = None if None in runs else sum(value for value in runs if value is not None)
     held = f" and is held {numbers.duration(means['held'])}" if means["held"] is not None else ""
+    who = "a request" if done == total else f"each of the {done:,} of {total:,} requests that finished"
     return (
-        f"{_label(rows)}: on average a request waits {numbers.duration(means['wait'])}, "
+        f"{_label(rows)}: on average {who} waits {numbers.duration(means['wait'])}, "
         f"runs {numbers.duration(running)}{held}"
     )
 
@@ -305,14 +310,16 @@ def _phases() -> str:
 def _slots_note() -> str:
     return (
         "From the stamps of the requests: each takes the free slot of the lowest number when the engine begins it, and "
-        "leaves it when its caller can have it. At most one setting of each strategy and backend is drawn: hide settings to see others."
+        "leaves it when its caller can have it. Slot-time: max_batch_size × the time from the first that began to the last "
+        "that left; where a setting keeps up, the rest is capacity that nobody asked for: compare at a rate that overloads. At most one setting of each strategy and backend is drawn: hide settings to see others."
     )
 
 
 def _cdf_note() -> str:
     return (
-        "Of the finished requests in the steady window of one trial of each setting, on the same arrivals: how many had "
-        "taken no longer. A line further left is quicker; where one line is steeper, it treats requests more alike."
+        "Of the requests in the steady window of one trial of each setting, on the same arrivals: how many had taken no "
+        "longer. What was cut off counts and is never reached, so its line ends below 100 %. Further left is quicker; a "
+        "steeper line treats requests more alike."
     )
 
 

@@ -49,6 +49,14 @@ class View:
     charts: tuple[Chart, ...]
     note: str = ""
 
+    def specification(self) -> dict[str, Any]:
+        """Give what the page's script shows."""
+        return {
+            "heading": unbroken(self.heading),
+            "note": self.note,
+            "charts": [chart.specification() for chart in self.charts],
+        }
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
@@ -94,14 +102,7 @@ class Panel:
         views = {} if self.live is not None else self.views
         return {
             "live": self.live,
-            "views": {
-                key: {
-                    "heading": unbroken(view.heading),
-                    "note": view.note,
-                    "charts": [chart.specification() for chart in view.charts],
-                }
-                for key, view in views.items()
-            },
+            "views": {key: view.specification() for key, view in views.items()},
         }
 
 

@@ -30,6 +30,7 @@ HOLDINGS: dict[str, str] = {
     "waiting": "#8a7550",
 }
 """What a slot is held for."""
+WAIT = "#e3d8c3"  # where waiting would outweigh everything in the colour of a slot's
 SCALE = ("#f1f3f6", "#5a4b8c")
 """The two ends of a heatmap's colours, none and most."""
 _NEUTRALS: dict[str, str] = {
@@ -45,6 +46,7 @@ _NEUTRALS: dict[str, str] = {
     "#b4bbc4": "#59626e",
     "#8a7550": "#c0a877",
     "#2d7f8f": "#58b5c6",
+    WAIT: "#4b4437",
     SCALE[0]: "#232a33",
     SCALE[1]: "#b9a5f5",
 }

@@ -24,5 +24,5 @@ live.knobs = ({ data, choices, showsSeries, showsRate }) => {
     const summary = `${label} over the knobs at ${data.said[at]} on ${group.place}. ${said.join("; ") || "Nothing is known"}.`;
     return { data: [trace], layout: group.layout, summary };
   });
-  return { heading: data.headings[at][by], note: "", charts };
+  return { heading: unbroken(data.headings[at][by]), note: "", charts };
 };

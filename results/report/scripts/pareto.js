@@ -25,5 +25,5 @@ live.pareto = ({ data, choices, showsSeries }) => {
   const state = (one) => (one.front ? ", on the front" : one.compared ? "" : ", overloaded or cut off");
   const said = shown.map((one) => `${one.name} ${one.texts[0]} tokens/s and ${one.texts[1]}${state(one)}`);
   const summary = `Throughput and ${latency} at ${rate}. ${said.join("; ") || "Nothing is shown"}.`;
-  return { heading: view.heading, note: "", charts: [{ data: traces, layout: view.layout, summary }] };
+  return { heading: unbroken(view.heading), note: "", charts: [{ data: traces, layout: view.layout, summary }] };
 };

@@ -2,16 +2,18 @@
 
 const MOST_SUBPLOTS = 6, MOMENTS = 200, TITLE_PX = 62, MARGIN = { l: 56, r: 12, t: 34, b: 74 };
 const SAME_S = 0.0005; // a slot that is left by then is free
+const TICK_PX = 22;
 
 // Give each request that the engine began its slot: the free one of the lowest number; and how many slots there are.
-const slotsTaken = (requests) => {
+// Where `most` are taken, the one that is free soonest: the stamps of neighbours may overlap by a step.
+const slotsTaken = (requests, most) => {
   const until = [], taken = [];
   const begun = requests.map((request, i) => ({ request, i })).filter(({ request }) => request.wait !== null);
   begun.sort((a, b) => a.request.planned + a.request.wait - (b.request.planned + b.request.wait));
   for (const { request, i } of begun) {
     const from = request.planned + request.wait;
     let slot = until.findIndex((end) => end <= from + SAME_S);
-    if (slot < 0) slot = until.length;
+    if (slot < 0) slot = until.length < (most ?? Infinity) ? until.length : until.indexOf(Math.min(...until));
     until[slot] = request.planned + request.stay;
     taken.push({ request, i, slot });
   }
@@ -45,7 +47,7 @@ live.slots = async ({ data, choices, showsSeries }) => {
   const rate = about.rates[Number(choices["arrival rate"])], said = about.said[Number(choices["arrival rate"])];
   const of = trials.filter((one) => one.rate === rate && showsSeries(one.series));
   const first = [...new Map(of.toReversed().map((one) => [`${one.strategy} ${one.place}`, one])).values()].toReversed();
-  const shown = first.slice(0, MOST_SUBPLOTS).map((trial) => ({ trial, ...slotsTaken(trial.requests) }));
+  const shown = first.slice(0, MOST_SUBPLOTS).map((trial) => ({ trial, ...slotsTaken(trial.requests, trial.slots) }));
   const uses = shown.map((one) => ({ name: one.trial.name, use: slotUse(one.trial, one) })).filter(({ use }) => use !== null);
   uses.sort((a, b) => b.use - a.use);
   const ends = uses.length > 1 ? [uses[0], uses.at(-1)] : uses;
@@ -56,7 +58,8 @@ live.slots = async ({ data, choices, showsSeries }) => {
   const rows = shown.reduce((sum, { slots }) => sum + slots, 0);
   const rowPx = Math.max(5, Math.min(15, 700 / Math.max(1, rows)));
   const room = rowPx * rows + TITLE_PX * Math.max(0, shown.length - 1);
-  const layout = { ...structuredClone(data.layout), height: Math.max(200, room + MARGIN.t + MARGIN.b), margin: MARGIN, annotations: [] };
+  const layout = { ...structuredClone(data.layout), height: Math.round(Math.max(200, room + MARGIN.t + MARGIN.b)), margin: MARGIN, annotations: [] };
+  document.querySelector("#slots [data-chart]").style.minHeight = `${layout.height}px`; // what it keeps when the window changes
   const traces = [], listed = new Set(), subplots = [];
   let top = room;
   shown.forEach(({ trial, taken, slots }, place) => {
@@ -70,7 +73,7 @@ live.slots = async ({ data, choices, showsSeries }) => {
     }
     layout[`yaxis${suffix}`] = {
       ...data.axis, title: { text: "slot", standoff: 8 }, anchor: `x${suffix}`, domain: [bottom / room, top / room], range: [slots - 0.5, -0.5],
-      showgrid: false, dtick: Math.max(1, Math.floor(slots / 8)),
+      showgrid: false, dtick: Math.ceil(TICK_PX / rowPx),
     };
     const title = place === shown.length - 1 ? "time since the start of the trial (s)" : "";
     layout[`xaxis${suffix}`] = { ...data.axis, title: { text: title, standoff: 8 }, anchor: `y${suffix}`, range: [0, end], ...(place ? { matches: "x" } : {}) };
@@ -87,7 +90,7 @@ live.slots = async ({ data, choices, showsSeries }) => {
   });
   layout.shapes = players.slots.shapes();
   const summary = `Slots over time at ${said}. ${uses.map(({ name, use }) => `${name}: running in ${numberText(100 * use)} % of slot-time`).join("; ")}.`;
-  return { heading, note: "", charts: [{ data: traces, layout, summary }] };
+  return { heading: unbroken(heading), note: "", charts: [{ data: traces, layout, summary }] };
 };
 
 // Of a simulated sweep the views are made in Python (results/report/occupancy.py); what moves over them is not.

@@ -2,6 +2,9 @@
 
 const escaped = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 
+// Keep a setting such as "dynamic · 8 · 50 ms" on one line.
+const unbroken = (text) => text.replaceAll(" · ", "\u00a0·\u00a0");
+
 const numberText = (value) => {
   if (value === null || !Number.isFinite(value)) return "–";
   if (value === 0) return "0";

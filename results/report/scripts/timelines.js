@@ -28,5 +28,5 @@ live.timelines = async ({ data, choices, showsSeries }) => {
   const layout = structuredClone(data.layout);
   layout.yaxis.title.text = axis;
   const said = known.map((one) => `${one.name} ${one.greatest[key]}`).join("; ");
-  return { heading, note: "", charts: [{ data: traces, layout, summary: `${axis} over time. ${where}, at most: ${said || "nothing is known"}.` }] };
+  return { heading: unbroken(heading), note: "", charts: [{ data: traces, layout, summary: `${axis} over time. ${where}, at most: ${said || "nothing is known"}.` }] };
 };
