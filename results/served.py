@@ -22,7 +22,7 @@ Codes = npt.NDArray[np.uint32]
 
 _KEPT = ("ttft_ms", "tpot_ms", "itl_ms")
 FINEST_S = 2.0**-30
-_PARTS = 2**16  # into which the bulk of the values is divided at least
+_PARTS = 2**20  # into which the bulk of the values is divided at least
 _ALIKE = 5_000  # of so many requests one may share its unit with another value
 
 

@@ -14,6 +14,7 @@ from results.report import (
     pareto,
     points,
     resident,
+    slo,
     splits,
     theory,
     timelines,
@@ -36,11 +37,13 @@ def write_page(findings: Findings, store: Store, path: str | os.PathLike[str]) -
 
 def render(findings: Findings, store: Store) -> str:
     """Give the page as HTML."""
+    series = series_of(findings)
     over_time, blocks = timelines.panel(findings, lambda _: store)
+    goodput, rows = slo.panel(findings, series)
     return frame.frame(
         "page.html.j2",
-        _panels(findings, over_time),
-        blocks=blocks,
+        _panels(findings, over_time, goodput),
+        blocks=[*blocks, *rows],
         title=f"{findings.sweep.get('name', 'sweep')} · batchyard",
         sweep=findings.sweep.get("name", "sweep"),
         answer=answer(findings),
@@ -51,7 +54,7 @@ def render(findings: Findings, store: Store) -> str:
         marks=points.MARKS,
         guided=bool(findings.guides),
         guide_note=theory.note(findings.guides),
-        series=series_of(findings),
+        series=series,
         metrics=glossary.EXPLAINED,
         trust=trust(findings, store),
         setup=setup(findings),

@@ -37,6 +37,7 @@ class Series:
             "backend": backend_name(self.backend),
             "model": first.model if first else "",
             "device": first.device if first else "",
+            "sweep": self.sweep,
             "rates": [cell.rate for cell in self.cells],
         }
 

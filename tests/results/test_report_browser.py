@@ -63,7 +63,7 @@ def test_every_figure_is_drawn_with_its_marks(browser: Any, page: Path) -> None:
         "e.getBoundingClientRect().width, e.getAttribute('aria-label').length])"
     )
     assert [name for name, *_ in drawn] == [
-        "throughput", "latency", "tradeoff", *["changes"] * 4, "knobs", "pareto", "splits", *["batches"] * 2, "timelines"
+        "throughput", "latency", "goodput", "tradeoff", *["changes"] * 4, "knobs", "pareto", "splits", *["batches"] * 2, "timelines"
     ]  # fmt: skip
     for name, marks, width_px, summary in drawn:
         assert marks > 0, name

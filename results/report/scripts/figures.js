@@ -25,9 +25,9 @@ const viewOf = (article) => {
   return live[article.dataset.panel]({ data, choices: choicesOf(article), showsSeries, showsRate });
 };
 
-const drawChart = (element, chart) => {
-  element.setAttribute("aria-label", chart.summary);
-  const spec = coloured({ data: chart.data, layout: chart.layout });
+// What Plotly is given of a chart: in a scheme of colours, without what is filtered out.
+const specOf = (chart, scheme) => {
+  const spec = scheme({ data: chart.data, layout: chart.layout });
   for (const trace of spec.data.map(keepShown)) {
     for (const bars of [trace.error_x, trace.error_y].filter(Boolean)) {
       for (const side of ["array", "arrayminus"]) {
@@ -36,6 +36,12 @@ const drawChart = (element, chart) => {
     }
   }
   keepCategories(spec.layout);
+  return spec;
+};
+
+const drawChart = (element, chart) => {
+  element.setAttribute("aria-label", chart.summary);
+  const spec = specOf(chart, coloured);
   if (printed.now) spec.layout.width = PRINT_WIDTH_PX;
   return Plotly.react(element, spec.data, spec.layout, PLOT);
 };
@@ -67,7 +73,10 @@ const show = (article, view) => {
     .map((select) => select.selectedOptions[0].title)
     .filter(Boolean)
     .join(" ");
-  if (view.table) fillTable(article, view.table);
+  if (view.table) {
+    fillTable(article, view.table);
+    hideElements(article);
+  }
   const elements = [...article.querySelectorAll("[data-chart]")];
   return Promise.all(elements.map((element) => drawChart(element, view.charts[Number(element.dataset.chart)])));
 };

@@ -41,8 +41,8 @@ const keepCategories = (layout) => {
 };
 
 // Hide marked elements: data-of='["key", …]' needs all of these series, data-rate="5" this rate.
-const hideElements = () => {
-  for (const element of document.querySelectorAll("[data-of], [data-rate]")) {
+const hideElements = (within = document) => {
+  for (const element of within.querySelectorAll("[data-of], [data-rate]")) {
     const keys = element.dataset.of ? JSON.parse(element.dataset.of) : [];
     element.hidden = !(keys.every(showsSeries) && showsRate(element.dataset.rate));
   }

@@ -1,20 +1,20 @@
-// Begins: what the reader can change, then the first drawing.
+// Begins: the state that the address asks for, then the first drawing.
 for (const article of articles) {
-  for (const select of selectsOf(article)) select.addEventListener("change", () => redraw([article]));
+  for (const select of selectsOf(article)) select.addEventListener("change", () => changed(article));
 }
-const keys = [...document.querySelectorAll("button[data-series]")];
-for (const key of keys) {
-  key.addEventListener("click", () => {
-    if (!off.series.delete(key.dataset.series)) off.series.add(key.dataset.series);
-    for (const twin of keys) twin.setAttribute("aria-pressed", String(!off.series.has(twin.dataset.series)));
-    hideElements();
-    redraw();
-  });
-}
+for (const input of stateInputs()) opened.set(stateOf(input), valueOf(input));
+if (isLink(location.hash)) applyLink(location.hash.slice(1));
+window.addEventListener("hashchange", () => {
+  if (!isLink(location.hash)) return;
+  applyLink(location.hash.slice(1));
+  changed();
+});
 document.getElementById("only-marked")?.addEventListener("change", (event) => {
   document.getElementById("trials").classList.toggle("only-marked", event.target.checked);
 });
 prefersDark.addEventListener("change", () => redraw());
 window.addEventListener("beforeprint", () => drawForPrint(true));
 window.addEventListener("afterprint", () => drawForPrint(false));
+hideElements();
+showFilters();
 redraw();

@@ -1,0 +1,169 @@
+// The panel "goodput": the reader's SLO, and what each series serves within it, counted from the page's requests.
+
+const SLO_INPUTS = { ttft_ms: "TTFT at most", tpot_ms: "TPOT at most", itl_ms: "ITL p99 at most", e2e_ms: "E2E at most" };
+const OWN = "own"; // the preset of an SLO that the reader typed
+const sloArticle = document.querySelector("[data-panel=goodput]");
+
+const labelled = (text, input) => {
+  const label = document.createElement("label");
+  label.append(`${text} `, input);
+  return label;
+};
+const field = (state, settings) => {
+  const input = Object.assign(document.createElement("input"), { type: "text", size: 8, autocomplete: "off", ...settings });
+  input.dataset.state = state;
+  return input;
+};
+const limitText = (limitMs) => (limitMs === undefined ? "" : `${limitMs} ms`);
+
+const buildSlo = (article, { presets, with_itl: withItl, quantile, configured }) => {
+  const place = article.querySelector("[data-extra]");
+  const preset = document.createElement("select");
+  preset.dataset.state = "slo";
+  presets.forEach(({ label }, i) => preset.append(new Option(`${configured ? "" : "suggested: "}${label}`, String(i))));
+  preset.append(new Option("as typed", OWN));
+  const inputs = Object.fromEntries(
+    Object.keys(SLO_INPUTS).filter((key) => key !== "itl_ms" || withItl).map((key) => [key, field(key, { placeholder: "no limit" })]),
+  );
+  const share = field("within", { value: String(quantile), size: 4, inputMode: "decimal" });
+  const said = document.createElement("span");
+  said.role = "status";
+  place.append(labelled("SLO", preset));
+  for (const [key, input] of Object.entries(inputs)) place.append(labelled(SLO_INPUTS[key], input));
+  place.append(labelled("for % of offered", share), said);
+  const fill = () => {
+    const limits = presets[Number(preset.value)]?.limits;
+    for (const [key, input] of Object.entries(inputs)) {
+      if (limits) input.value = limitText(limits[key]);
+      input.toggleAttribute("data-follows", limits !== undefined); // the link has the preset, not these
+    }
+  };
+  preset.addEventListener("change", () => {
+    fill();
+    changed(article);
+  });
+  for (const input of Object.values(inputs)) {
+    input.addEventListener("input", () => {
+      preset.value = OWN;
+      fill();
+      changed(article);
+    });
+  }
+  share.addEventListener("input", () => changed(article));
+  fill();
+  return { inputs, share, said };
+};
+
+// What the fields say: {limits, share}, or a text that says what is wrong with them.
+const chosenSlo = ({ inputs, share }) => {
+  const limits = {};
+  const wrong = [];
+  for (const [key, input] of Object.entries(inputs)) {
+    const limitMs = readLimit(input.value);
+    input.setAttribute("aria-invalid", String(Number.isNaN(limitMs)));
+    if (Number.isNaN(limitMs)) wrong.push(`${LIMIT_NAMES[key]} must be a time such as 500 ms or 0.5 s`);
+    else if (limitMs !== undefined) limits[key] = limitMs;
+  }
+  const percent = Number(share.value.replace(",", "."));
+  const isShare = share.value.trim() !== "" && percent > 0 && percent <= 100;
+  share.setAttribute("aria-invalid", String(!isShare));
+  if (!isShare) wrong.push("the share must be above 0 and at most 100 %");
+  if (!wrong.length && !Object.keys(limits).length) wrong.push("one limit at least");
+  return { limits, share: percent / 100, wrong: wrong.join("; ") };
+};
+
+const slo = sloArticle ? buildSlo(sloArticle, panels.goodput.live) : null;
+let servedRows = null; // promise
+let counted = { key: null, trials: [] }; // of the limits counted last
+let lastValid = null; // {limits, share} that the fields said last
+
+const percentText = (share) => (share === null ? "–" : `${numberText(100 * share)} %`);
+const MEASURE_TEXTS = {
+  share: percentText,
+  requests: (value) => (value === null ? "–" : `${numberText(value)} req/s`),
+  tokens: (value) => (value === null ? "–" : `${numberText(value)} tokens/s`),
+};
+
+const goodputLine = (line, of, measure, threshold) => {
+  const y = line.cells.map((cell) => of(cell)[measure]);
+  return {
+    type: "scatter",
+    mode: "lines+markers",
+    x: line.cells.map((cell) => cell.rate),
+    y,
+    name: escaped(line.name),
+    meta: { series: line.key, rates: line.cells.map((cell) => cell.rate) },
+    line: { color: line.colour, dash: line.dash, width: 2 },
+    marker: { color: line.colour, size: 9, symbol: line.cells.map((cell) => cell.symbol), line: { width: 2, color: line.colour } },
+    text: line.cells.map((cell) => {
+      const { share, requests, tokens } = of(cell);
+      const kept = share !== null && share >= threshold ? "kept" : "not kept";
+      return [
+        `<b>${escaped(line.setting)}</b> on ${escaped(line.place)}`,
+        `${numberText(cell.rate)} req/s, ${cell.trials.length} repeat${cell.trials.length === 1 ? "" : "s"}`,
+        `within the SLO: <b>${percentText(share)}</b> of offered, ${kept}`,
+        `${MEASURE_TEXTS.requests(requests)}, ${MEASURE_TEXTS.tokens(tokens)}`,
+      ].join("<br>");
+    }),
+    hovertemplate: "%{text}<extra></extra>",
+  };
+};
+
+const goodputHeading = (lines, of, limits, threshold) => {
+  const said = lines
+    .map((line) => {
+      const kept = line.cells.filter((cell) => showsRate(cell.rate) && (of(cell).share ?? 0) >= threshold);
+      return { name: line.name, rate: kept.length ? Math.max(...kept.map((cell) => cell.rate)) : 0 };
+    })
+    .sort((one, other) => other.rate - one.rate)
+    .map(({ name, rate }) => (rate ? `${name} up to ${numberText(rate)} req/s` : `${name} at no rate`));
+  return `${percentText(threshold)} of offered within ${limitsText(limits)}: ${said.slice(0, 4).join(", ")}${said.length > 4 ? ", …" : ""}`;
+};
+
+live.goodput = async ({ data, choices }) => {
+  const chosen = chosenSlo(slo);
+  slo.said.textContent = chosen.wrong;
+  if (!chosen.wrong) lastValid = chosen;
+  const { limits, share: threshold } = lastValid ?? { limits: data.presets[0].limits, share: data.quantile / 100 };
+  const rows = await (servedRows ??= block("served").then(withE2e));
+  const key = JSON.stringify(limits);
+  if (counted.key !== key) counted = { key, trials: goodputOf(rows, limits) };
+  const of = (cell) =>
+    Object.fromEntries(
+      ["share", "requests", "tokens"].map((name) => [name, meanOf(cell.trials.map((at) => (at === null ? null : counted.trials[at][name])))]),
+    );
+  const shown = data.lines.filter((line) => showsSeries(line.key));
+  const { measure } = choices;
+  const layout = structuredClone(data.layout);
+  layout.yaxis.title.text = data.measures[measure];
+  if (measure === "share") {
+    Object.assign(layout.yaxis, { tickformat: ".0%", range: [0, 1.05] });
+    layout.shapes = [{ type: "line", xref: "paper", x0: 0, x1: 1, y0: threshold, y1: threshold, line: { color: "#5c6673", dash: "dot", width: 1 } }];
+  }
+  const cells = data.lines.flatMap((line) => line.cells.map((cell) => ({ line, cell, found: of(cell) })));
+  const points = cells.filter(({ line, cell }) => showsSeries(line.key) && showsRate(cell.rate));
+  return {
+    heading: goodputHeading(shown, of, limits, threshold),
+    note: "",
+    charts: [
+      {
+        data: data.lines.map((line) => goodputLine(line, of, measure, threshold)),
+        layout,
+        summary: `Within ${limitsText(limits)}, by arrival rate. ${points
+          .map(({ line, cell, found }) => `${line.name} at ${numberText(cell.rate)} req/s: ${MEASURE_TEXTS[measure](found[measure])}`)
+          .join("; ")}.`,
+      },
+    ],
+    table: {
+      columns: data.columns,
+      rows: cells.map(({ line, cell, found }) => [
+        line.setting,
+        line.place,
+        `${numberText(cell.rate)} req/s`,
+        String(cell.trials.length),
+        ...["share", "requests", "tokens"].map((name) => MEASURE_TEXTS[name](found[name])),
+      ]),
+      marks: cells.map(({ line, cell }) => ({ series: [line.key], rate: cell.rate })),
+    },
+  };
+};

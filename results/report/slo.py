@@ -1,0 +1,146 @@
+"""Goodput at an SLO that the reader sets: the panel, and the requests that the page counts (results/served.py)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from results.findings import CellSummary, Findings
+from results.goodput import Slo
+from results.report import axes, numbers, packed, points, theme
+from results.report.panel import Absent, Chart, Choice, Control, Mark, Panel, Table, View
+from results.report.series import Series, rates_of
+from results.served import Served
+
+NAME = "goodput"
+MOST_ROWS = 1_000_000
+_HEADING = "How much is served within an SLO"
+_MEASURES: Mapping[str, tuple[str, str]] = {  # as goodputOf names them → label, axis
+    "share": ("share of offered", "share of offered requests within the SLO"),
+    "requests": ("requests/s", "requests within the SLO (req/s)"),
+    "tokens": ("tokens/s", "output tokens within the SLO (tokens/s)"),
+}
+_COLUMNS = ("strategy", "backend", "rate", "repeats", "share within the SLO", "requests/s", "tokens/s")
+_QUANTILE = 99
+
+
+def panel(findings: Findings, series: Sequence[Series]) -> tuple[Panel | Absent, tuple[packed.Block, ...]]:
+    """Give the panel that scripts/slo.js draws, and the block of requests that it counts."""
+    kept = [
+        trial.served for one in series for cell in one.cells for trial in cell.trials if trial.served is not None
+    ]
+    rows = sum(len(one.tokens) // 4 for one in kept)
+    if not rows:
+        return Absent(name=NAME, heading=_HEADING, reason="No request has finished yet."), ()
+    if rows > MOST_ROWS:
+        reason = (
+            f"{rows:,} requests are too many for this page, which has room for {MOST_ROWS:,}: the goodput within the "
+            "configured SLOs stands in the answer."
+        )
+        return Absent(name=NAME, heading=_HEADING, reason=reason), ()
+    presets = findings.slos or (_suggested(series),)
+    layout = theme.layout(
+        height_px=430, xaxis=axes.rate_axis(rates_of(series)), yaxis=theme.axis("", rangemode="tozero")
+    )
+    chart = Chart(
+        figure=go.Figure(layout=layout), summary="Goodput against arrival rate, counted when the page is drawn."
+    )
+    cells = [(one, cell) for one in series for cell in one.cells]
+    return (
+        Panel(
+            name=NAME,
+            controls=(
+                Control(
+                    name="measure",
+                    choices=tuple(Choice(value=key, label=label) for key, (label, _) in _MEASURES.items()),
+                ),
+            ),
+            views={"share": View(heading=_HEADING, charts=(chart,))},
+            table=Table(
+                columns=_COLUMNS,
+                rows=tuple(
+                    (one.setting, one.place, numbers.rate(cell.rate), str(len(cell.trials)), *3 * (numbers.NOTHING,))
+                    for one, cell in cells
+                ),
+                marks=tuple(Mark(series=(one.key,), rate=cell.rate) for one, cell in cells),
+            ),
+            notes=(_note(kept, rows, configured=bool(findings.slos)), points.MARKS.split(" Faint")[0]),
+            live={
+                "presets": [{"label": slo.text, "limits": slo.limits} for slo in presets],
+                "configured": bool(findings.slos),
+                "quantile": _QUANTILE,
+                "measures": {key: axis for key, (_, axis) in _MEASURES.items()},
+                "with_itl": any(one.itl for one in kept),
+                "columns": _COLUMNS,
+                "lines": _lines(series),
+                "layout": chart.specification()["layout"],
+            },
+        ),
+        (_block(kept),),
+    )
+
+
+def _lines(series: Sequence[Series]) -> list[dict[str, Any]]:
+    """Give each series with its cells; a cell names the places of its repeats in the block."""
+    found, place = [], 0
+    for one in series:
+        cells = []
+        for cell in one.cells:
+            trials: list[int | None] = []
+            for trial in cell.trials:
+                trials.append(None if trial.served is None else place)
+                place += trial.served is not None
+            cells.append({"rate": cell.rate, "trials": trials, "symbol": _symbol(one, cell)})
+        style = {"colour": one.style.colour, "dash": one.style.dash}
+        found.append(
+            {"key": one.key, "name": one.name, "setting": one.setting, "place": one.place, **style, "cells": cells}
+        )
+    return found
+
+
+def _symbol(one: Series, cell: CellSummary) -> str:
+    return points.symbol(one, overloaded=cell.overloaded, undecided=cell.undecided)
+
+
+def _block(kept: Sequence[Served]) -> packed.Block:
+    columns = {
+        name: np.frombuffer(b"".join(getattr(one, name) for one in kept), "<u4")
+        for name in ("ttft", "tpot", "itl", "tokens")
+    }
+    if not columns["itl"].size:
+        del columns["itl"]
+    trials = [
+        {
+            "rows": len(one.tokens) // 4,
+            "offered": one.offered,
+            "offered_rate": one.offered_rate,
+            "units_s": one.units_s,
+            "exact_e2e": one.exact_e2e,
+            "unknown": one.unknown,
+        }
+        for one in kept
+    ]
+    return packed.pack("served", columns, about={"trials": trials}, deltas={"ttft"})
+
+
+def _note(kept: Sequence[Served], rows: int, *, configured: bool) -> str:
+    offered = sum(one.offered for one in kept)
+    coarsest_s = max(unit for one in kept for unit in one.units_s[:2])
+    return (
+        f"Counted in the page, over {offered:,} requests offered in the steady windows, of which {rows:,} finished: none "
+        "is left out. "
+        + ("The configured SLOs are exact. At any other, t" if configured else "T")
+        + f"imes are rounded by at most {numbers.duration(coarsest_s / 2)}, which moves a share by less than 0.02 % of "
+        "offered. What failed, was rejected or was cut off is offered and meets nothing."
+    )
+
+
+def _suggested(series: Sequence[Series]) -> Slo:
+    """Give a place to begin where none is configured: four times the least median TTFT, twice the least TPOT."""
+    limits = {}
+    for key, metric, times in (("ttft_ms", "ttft_s_p50", 4.0), ("tpot_ms", "tpot_s_p50", 2.0)):
+        values = [v for one in series for cell in one.cells if (v := cell.mean(metric)) is not None and v > 0]
+        if values:
+            limits[key] = float(f"{1000 * times * min(values):.1g}")
+    return Slo(**limits) if limits else Slo(e2e_ms=1000.0)
