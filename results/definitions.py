@@ -199,7 +199,8 @@ _OF_TRIALS = (
         name="bandwidth utilisation",
         unit="ratio",
         formula="Σ (weight bytes + KV bytes read) ÷ (Σ step time × device bandwidth), over steps that only decode",
-        plain="How near decoding is to what the device's memory can deliver; none where a part is not known.",
+        plain="How near decoding is to what the device's memory can deliver, by its data sheet; none where a part is not "
+        "known. Simulated by a data sheet it is 1 wherever memory, and not computing, bounds a step.",
         better="higher",
     ),
     Definition(
@@ -223,9 +224,89 @@ _OF_TRIALS = (
         formula="L = ∫N dt ÷ T = λ · W, with λ = n ÷ T and W the mean time in the system (Little's law)",
         plain="Mean number of requests that were waiting or served, from the first arrival until nothing was left.",
     ),
+    Definition(
+        key="steady_requests",
+        name="requests in the steady window",
+        unit="requests",
+        formula="requests planned from the beginning of the steady window to the last arrival",
+        plain="How many a percentile is taken over at most.",
+        better="higher",
+    ),
+    Definition(
+        key="little_error",
+        name="error of Little's law",
+        unit="ratio",
+        formula="|L ÷ (λ · W) − 1|",
+        plain="0 but for rounding, or a stamp is wrong.",
+    ),
+    Definition(
+        key="identity_error",
+        name="error of E2E",
+        unit="ratio",
+        formula="largest |TTFT + (output tokens − 1) · TPOT − E2E| ÷ max(1 s, E2E) of any request",
+        plain="0 but for rounding, or a stamp is wrong.",
+    ),
+    Definition(
+        key="miscounted_requests",
+        name="miscounted requests",
+        unit="requests",
+        formula="requests with more or fewer token times than output tokens",
+        plain="0, or an engine lost or invented tokens.",
+    ),
+    Definition(
+        key="kv_use_mean",
+        name="KV cache in use",
+        unit="ratio",
+        formula="blocks in use ÷ all blocks, mean over engine steps",
+        plain="How full the KV cache was.",
+    ),
+    Definition(
+        key="kv_use_peak",
+        name="peak of the KV cache in use",
+        unit="ratio",
+        formula="blocks in use ÷ all blocks, the largest of any engine step",
+        plain="How full the KV cache was at its fullest.",
+    ),
+    Definition(
+        key="kv_preemptions",
+        name="preemptions",
+        unit="requests",
+        formula="sequences that were put off for want of blocks, summed over engine steps",
+        plain="How often work was thrown away or moved because the KV cache was full.",
+    ),
+)
+_OF_GAPS = (
+    Definition(
+        key="itl_max_s",
+        name="largest ITL of a request",
+        unit="s",
+        formula="the largest of a token − the one before it, of one request",
+        plain="The longest that an answer stood still.",
+    ),
+    Definition(
+        key="itl_p99_s",
+        name="ITL p99 of a request",
+        unit="s",
+        formula="the 99th percentile of a token − the one before it, of one request",
+        plain="How long an answer stands still, but for the worst hundredth of its gaps.",
+    ),
 )
 
 DEFINITIONS: Mapping[str, Definition] = {
-    **{one.key: one for one in _OF_TRIALS},
+    **{one.key: one for one in (*_OF_TRIALS, *_OF_GAPS)},
     **{one.key: replace(one, has_percentiles=True) for one in _OF_REQUESTS},
+}
+
+RULES: Mapping[str, str] = {  # when a trial has a verdict; results/verdicts.py and results/drift.py judge so
+    "overloaded": "backlog at each arrival: slope per arrival > max(0.02, 2 ÷ √n) and the means of its quarters rise, or over "
+    "a quarter of the requests and two full batches left at the last arrival",
+    "too-short": "fewer than 200 arrivals or 10 batches",
+    "not-stationary": "the MSER-5 cut on TTFT reaches half of the arrivals",
+    "unfinished": "some requests were running at the drain limit after the last arrival",
+    "client-bound": "p99 of the dispatch lag > max(10 ms, 1 % of mean E2E)",
+    "clock-vague": "clock uncertainty or drift > 5 % of p50 TTFT",
+    "failures": "some requests failed or were rejected",
+    "drifted": "|step probe ÷ median of the lane − 1| > 5 %",
+    "shared-gpu": "another process was on the GPU when the trial began or ended",
+    "replica-changed": "replica or engine at the end is not the one of the beginning, or is dead",
 }

@@ -40,4 +40,5 @@ def _line(field: pa.Field) -> str:
     says = {key.decode(): value.decode() for key, value in (field.metadata or {}).items()}
     kind = f"list of {field.type.value_type}" if pa.types.is_list(field.type) else field.type
     cells = (f"`{field.name}`", str(kind), says.get("unit", ""), "" if field.nullable else "yes")
-    return f"| {' | '.join(cells)} | {says['description']} |"
+    meaning = says["description"].replace("|", r"\|")
+    return f"| {' | '.join(cells)} | {meaning} |"

@@ -80,33 +80,16 @@ _OF_TRIAL: list[pa.Field] = [
         "steady_throughput_tokens_per_s",
         "steady_throughput_requests_per_s",
     ),
-    column("steady_start_s", pa.float64(), "Where the steady window begins.", unit="s"),
-    column("steady_requests", pa.float64(), "Requests planned in it.", unit="requests"),
+    *_defined("steady_start_s", "steady_requests"),
     *_defined("offered_rate", "achieved_rate"),
     column(
         "goodput",
         pa.string(),
         "By SLO of the config, as JSON: share of offered requests that met it, requests/s and tokens/s of those.",
     ),
-    *_defined("requests_in_system"),
-    column(
-        "little_error", pa.float64(), "|L ÷ λW − 1|: 0 but for rounding, or a stamp is wrong.", unit="ratio"
-    ),
-    column(
-        "identity_error",
-        pa.float64(),
-        "Largest |TTFT + (n − 1)·TPOT − E2E| ÷ max(1 s, E2E): likewise.",
-        unit="ratio",
-    ),
-    column(
-        "miscounted_requests", pa.float64(), "With more or fewer token times than tokens.", unit="requests"
-    ),
+    *_defined("requests_in_system", "little_error", "identity_error", "miscounted_requests"),
     *_defined("backlog_slope", "batch_size_mean", "padding_waste", "lockstep_waste", "bandwidth_utilisation"),
-    column(
-        "kv_use_mean", pa.float64(), "Blocks of the KV cache in use, of all, over the steps.", unit="ratio"
-    ),
-    column("kv_use_peak", pa.float64(), "The most of them in any step.", unit="ratio"),
-    column("kv_preemptions", pa.float64(), "Sequences that were put off for want of blocks."),
+    *_defined("kv_use_mean", "kv_use_peak", "kv_preemptions"),
 ]
 
 
@@ -118,7 +101,7 @@ def _statistics() -> list[pa.Field]:
         for statistic in (*STATISTICS, "mean"):
             text = f"{statistic.capitalize()} {name} in the steady window."
             fields.append(column(f"{metric}_{statistic}", pa.float64(), text, unit="s"))
-        counted = "gaps" if metric == "itl_s" else f"requests that have {name}"
+        counted = "gaps (ITL)" if metric == "itl_s" else f"requests that have {name}"
         fields.append(column(f"{metric}_count", pa.float64(), f"How many {counted} there are in it."))
     return fields
 

@@ -1,5 +1,17 @@
 """What a trial may not be used for: its verdicts, each with the numbers behind it.
 
+    overloaded      slope of the backlog per arrival > max(0.02, 2 ÷ √n), and the means of its quarters rise;
+                    or at the last arrival more is left than 25 % of the requests and two full batches
+    too-short       not overloaded, and fewer than 200 arrivals or 10 batches
+    not-stationary  the MSER-5 cut reaches half of the arrivals (results/windows.py)
+    unfinished      any request was cut off at the drain limit
+    failures        any request failed or was rejected; counts by cause
+    client-bound    p99 of the dispatch lag > max(10 ms, 1 % of mean E2E)
+    clock-vague     uncertainty or drift of the clock offset > 5 % of p50 TTFT
+    drifted         |step probe ÷ median of the lane − 1| > 5 % (results/drift.py)
+    shared-gpu      another process was on the GPU at the beginning or the end
+    replica-changed replica or engine at the end is not that of the beginning, or is dead
+
 The overload rule looks at the backlog (planned but not finished) sampled at each arrival. It is a size,
 not a p-value: the backlog of a stable queue is so strongly correlated that a test of its slope calls
 39 % of stable runs overloaded (ρ = 0.9, 500 arrivals).

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from results.definitions import DEFINITIONS, Definition
+from results.definitions import DEFINITIONS, RULES, Definition
 from results.goodput import MEASURES, Slo, parse
 from results.report import numbers
 
@@ -44,7 +44,7 @@ METRICS: tuple[Metric, ...] = _metrics(
 EXPLAINED: tuple[Metric, ...] = _metrics(*DEFINITIONS)
 PERCENTILES: tuple[str, ...] = ("p50", "p90", "p95", "p99")
 
-VERDICTS: dict[str, str] = {
+_MEANINGS: dict[str, str] = {
     "overloaded": "Requests arrived faster than they were served. Throughput stands; latency grows with the length "
     "of the trial and says nothing about the server: drawn hollow, left out of rankings.",
     "too-short": "Too few arrivals or batches to tell whether the server kept up. Shown, with a dot in a hollow "
@@ -62,6 +62,7 @@ VERDICTS: dict[str, str] = {
     "process's doing.",
     "replica-changed": "The replica or engine was replaced or died in mid-trial: the trial does not count.",
 }
+VERDICTS: dict[str, str] = {name: f"{meaning} Rule: {RULES[name]}." for name, meaning in _MEANINGS.items()}
 
 MEMORY: dict[str, str] = {
     "allocated": "peak memory that tensors took (weights, KV cache, activations), reset before the trial",
@@ -115,6 +116,7 @@ _OTHERS = {
     "knee": "Between the highest rate that the setting kept up with and the lowest that overloaded it.",
     "clock offset": "The replica's clock − the client's, ± half the shortest round trip.",
     "drift": "Clock offset at the end − at the start of the trial.",
+    "peak memory": "The most that was in use during the trial, of what its kind counts; kinds are explained below.",
     "step probe": "One request's step time just before the trial.",
     "state": "Overloaded: the backlog grows; its rule stands with the verdicts.",
     "ratio": "exp of the mean over repeats of ln(other ÷ base), both of one repeat.",
