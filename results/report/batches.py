@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 
 from results.findings import CellSummary, Findings
 from results.report import numbers, theme
-from results.report.panel import Absent, Chart, Choice, Control, Panel, Table, View
+from results.report.panel import Absent, Chart, Choice, Control, Mark, Panel, Table, View
 from results.report.series import Series, rates_of, series_of
 
 _HEADING = "Batch sizes and what released them"
@@ -123,6 +123,7 @@ def _sizes_chart(series: Sequence[Series], rate: float) -> Chart:
         )
     layout = theme.layout(
         height_px=_height_px(series),
+        meta={"categories": [one.key for one in reversed(series)]},
         xaxis=theme.axis("requests in a batch or step (dot: share, bar: mean)", range=[0, largest * 1.08]),
         yaxis=_rows_axis(series),
     )
@@ -146,6 +147,7 @@ def _triggers_chart(series: Sequence[Series], rate: float) -> Chart:
                 orientation="h",
                 name=name,
                 marker={"color": theme.TRIGGERS[name]},
+                meta={"series": [one.key for one in series]},
                 text=[f"{name} {value:.0f} %" if value >= 15 else "" for value in values],
                 textposition="inside",
                 insidetextanchor="middle",
@@ -170,6 +172,7 @@ def _triggers_chart(series: Sequence[Series], rate: float) -> Chart:
         height_px=_height_px(series),
         legend=bool(names),
         annotations=unexplained,
+        meta={"categories": [one.key for one in reversed(series)]},
         barmode="stack",
         bargap=0.35,
         xaxis=theme.axis("share of batches by trigger (%)", range=[0, 100]),
@@ -262,7 +265,8 @@ def _table(series: Sequence[Series]) -> Table:
         "lockstep waste",
         *(_CACHE if cached else ()),
     )
-    return Table(columns=columns, rows=tuple(rows))
+    marks = tuple(Mark(series=(one.key,), rate=cell.rate) for one in series for cell in one.cells)
+    return Table(columns=columns, rows=tuple(rows), marks=marks)
 
 
 def _has_cache(cell: CellSummary) -> bool:

@@ -13,7 +13,7 @@ import plotly.graph_objects as go
 from results.findings import Change, Findings
 from results.report import decisive, glossary, headlines, numbers, theme
 from results.report.axes import log_axis, rate_axis
-from results.report.panel import SEPARATOR, Absent, Chart, Choice, Control, Panel, Table, View
+from results.report.panel import SEPARATOR, Absent, Chart, Choice, Control, Mark, Panel, Table, View
 from results.report.points import error_bars, symbol
 from results.report.series import Series, rates_of, series_of, side_name, sides
 
@@ -120,7 +120,7 @@ def _line(one: Series, points: Sequence[Change], shift: float) -> go.Scatter:
         y=[change.ratio for change in points],
         mode="lines+markers",
         name=escape(one.name),
-        meta={"series": one.key},
+        meta={"series": one.key, "rates": [change.rate for change in points]},
         line={"color": colour, "dash": one.style.dash, "width": 1.5},
         marker={
             "color": colour,
@@ -190,4 +190,5 @@ def _table(changes: Sequence[Change]) -> Table:
         for change in changes
     ]
     columns = ("metric", "rate", "base", "other", "ratio", "low", "high", "pairs", "a side censored")
-    return Table(columns=columns, rows=tuple(rows))
+    marks = tuple(Mark(series=(change.base, change.other), rate=change.rate) for change in changes)
+    return Table(columns=columns, rows=tuple(rows), marks=marks)

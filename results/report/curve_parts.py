@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from results.report import glossary, headlines, numbers
 from results.report.glossary import Metric
-from results.report.panel import Choice, Control, Table
+from results.report.panel import Choice, Control, Mark, Table
 from results.report.points import all_values
 from results.report.series import Series
 
@@ -61,4 +61,5 @@ def table(series: Sequence[Series], names: Sequence[str]) -> Table:
         for one in series
         for cell in one.cells
     ]
-    return Table(columns=columns, rows=tuple(rows))
+    marks = tuple(Mark(series=(one.key,), rate=cell.rate) for one in series for cell in one.cells)
+    return Table(columns=columns, rows=tuple(rows), marks=marks)

@@ -37,7 +37,7 @@ def line(one: Series, x: Sequence[float | None], name: str, *, bars: bool = True
         y=y,
         mode="lines+markers",
         name=escape(one.name),
-        meta={"series": one.key},
+        meta={"series": one.key, "rates": [cell.rate for cell in one.cells]},
         line={"color": colour, "dash": one.style.dash, "width": 2},
         marker={
             "color": colour,
@@ -89,7 +89,7 @@ def symbol(series: Series, *, overloaded: bool, undecided: bool = False) -> str:
 
 
 def error_bars(up: Sequence[float | None], down: Sequence[float | None], **look: object) -> dict[str, object]:
-    """Give the error bars of a line; None draws none (page.js), where 0 would draw a dash through the marker."""
+    """Give the error bars of a line; None draws none (figures.js), where 0 would draw a dash through the marker."""
     return {
         "array": list(up),
         "arrayminus": list(down),

@@ -28,7 +28,11 @@ _QUANTILE = 99
 def panel(findings: Findings, series: Sequence[Series]) -> tuple[Panel | Absent, tuple[packed.Block, ...]]:
     """Give the panel that scripts/slo.js draws, and the block of requests that it counts."""
     kept = [
-        trial.served for one in series for cell in one.cells for trial in cell.trials if trial.served is not None
+        trial.served
+        for one in series
+        for cell in one.cells
+        for trial in cell.trials
+        if trial.served is not None
     ]
     rows = sum(len(one.tokens) // 4 for one in kept)
     if not rows:
@@ -44,7 +48,8 @@ def panel(findings: Findings, series: Sequence[Series]) -> tuple[Panel | Absent,
         height_px=430, xaxis=axes.rate_axis(rates_of(series)), yaxis=theme.axis("", rangemode="tozero")
     )
     chart = Chart(
-        figure=go.Figure(layout=layout), summary="Goodput against arrival rate, counted when the page is drawn."
+        figure=go.Figure(layout=layout),
+        summary="Goodput against arrival rate, counted when the page is drawn.",
     )
     cells = [(one, cell) for one in series for cell in one.cells]
     return (
@@ -60,7 +65,13 @@ def panel(findings: Findings, series: Sequence[Series]) -> tuple[Panel | Absent,
             table=Table(
                 columns=_COLUMNS,
                 rows=tuple(
-                    (one.setting, one.place, numbers.rate(cell.rate), str(len(cell.trials)), *3 * (numbers.NOTHING,))
+                    (
+                        one.setting,
+                        one.place,
+                        numbers.rate(cell.rate),
+                        str(len(cell.trials)),
+                        *3 * (numbers.NOTHING,),
+                    )
                     for one, cell in cells
                 ),
                 marks=tuple(Mark(series=(one.key,), rate=cell.rate) for one, cell in cells),
@@ -94,7 +105,14 @@ def _lines(series: Sequence[Series]) -> list[dict[str, Any]]:
             cells.append({"rate": cell.rate, "trials": trials, "symbol": _symbol(one, cell)})
         style = {"colour": one.style.colour, "dash": one.style.dash}
         found.append(
-            {"key": one.key, "name": one.name, "setting": one.setting, "place": one.place, **style, "cells": cells}
+            {
+                "key": one.key,
+                "name": one.name,
+                "setting": one.setting,
+                "place": one.place,
+                **style,
+                "cells": cells,
+            }
         )
     return found
 

@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 
 from results.findings import Change, Findings, Split
 from results.report import changes, glossary, headlines, numbers, theme
-from results.report.panel import SEPARATOR, Absent, Chart, Choice, Control, Panel, Table, View
+from results.report.panel import SEPARATOR, Absent, Chart, Choice, Control, Mark, Panel, Table, View
 from results.report.points import error_bars
 from results.report.series import side_name
 
@@ -106,11 +106,12 @@ def _chart(splits: Sequence[Split], label: str) -> Chart:
                 textposition="inside",
                 insidetextanchor="middle",
                 textfont={"color": theme.PAPER},
+                meta=_meta(splits),
                 hovertext=[_hover(part, change) for change in parts],
                 hovertemplate="%{hovertext}<extra></extra>",
             )
         )
-    traces.append(_total(names, totals))
+    traces.append(_total(names, totals).update(meta=_meta(splits)))
     layout = theme.layout(
         legend=True,
         height_px=150 + 52 * max(1, len(splits)),
@@ -127,6 +128,12 @@ def _chart(splits: Sequence[Split], label: str) -> Chart:
     )
     figure = go.Figure(data=traces, layout=layout)
     return Chart(figure=figure, summary=_summary(splits, label))
+
+
+def _meta(splits: Sequence[Split]) -> dict[str, object]:
+    """Say what the bars of two deployments belong to, for the page's filters."""
+    needs = [side for split in splits[:1] for side in (split.total.base, split.total.other)]
+    return {"needs": needs, "rates": [split.rate for split in splits]}
 
 
 def _label(part: str, change: Change, width: float) -> str:
@@ -186,4 +193,6 @@ def _table(splits: Sequence[Split]) -> Table:
         )
         for split in splits
     ]
-    return Table(columns=("metric", "rate", "from", "to", "total", "policy", "engine"), rows=tuple(rows))
+    columns = ("metric", "rate", "from", "to", "total", "policy", "engine")
+    marks = tuple(Mark(series=(one.total.base, one.total.other), rate=one.rate) for one in splits)
+    return Table(columns=columns, rows=tuple(rows), marks=marks)

@@ -13,11 +13,13 @@ const showsSeries = (key) => !off.series.has(key) && passesFilters(key);
 const showsRate = (rate) => rate === undefined || rate === null || !off.rate.has(Number(rate));
 
 // Drop the points of a trace that are filtered out; a trace of which nothing is left becomes invisible.
-// meta.series: the key of its series, or one a point; meta.rates: one a point; meta.rate: of all of it.
+// meta.series: the key of its series, or one a point; meta.needs: keys that must all be shown; meta.rates: one a point;
+// meta.rate: of all of it.
 const keepShown = (trace) => {
-  const { series: of, rates, rate, theory } = trace.meta ?? {};
+  const { series: of, needs = [], rates, rate, theory } = trace.meta ?? {};
   const many = Array.isArray(of) ? of.length : rates?.length;
-  trace.visible = !(theory && off.series.has("theory")) && (Array.isArray(of) || showsSeries(of)) && showsRate(rate);
+  const whole = (Array.isArray(of) || showsSeries(of)) && needs.every(showsSeries) && showsRate(rate);
+  trace.visible = whole && !(theory && off.series.has("theory"));
   if (many === undefined) return trace;
   const kept = Array.from({ length: many }, (_, i) => (Array.isArray(of) ? showsSeries(of[i]) : true) && showsRate(rates?.[i]));
   if (kept.every(Boolean)) return trace;
@@ -36,6 +38,7 @@ const keepCategories = (layout) => {
   for (const axis of keys ? [layout.xaxis, layout.yaxis] : []) {
     if (axis?.categoryarray?.length !== keys.length) continue;
     axis.categoryarray = axis.categoryarray.filter((_, i) => showsSeries(keys[i]));
+    layout.annotations = layout.annotations?.filter(({ y }) => typeof y !== "string" || axis.categoryarray.includes(y));
     if (axis.range) axis.range = [-0.6, axis.categoryarray.length - 0.4];
   }
 };
