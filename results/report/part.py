@@ -28,12 +28,13 @@ class Part:
 def part(shown: Shown, series: Sequence[Series], number: int) -> Part:
     """Give that number `number` (from 0); `series` are all of the page, so that a setting looks alike in words and figures."""
     found = shown.findings
+    own = [one for one in series if one.sweep == shown.name]
     return Part(
         name=shown.name,
         suffix=f"-{number + 1}" if number else "",
-        answer=answer(found, [one for one in series if one.sweep == shown.name]),
+        answer=answer(found, own),
         largest=largest_rates(found),
         expected=expected(found),
-        trust=trust(found, shown.store),
+        trust=trust(found, shown.store, own),
         setup=setup(found),
     )

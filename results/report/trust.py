@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 from results.conservation import PRECISION
 from results.findings import Findings, TrialSummary, Verdict
 from results.report import glossary, numbers
-from results.report.series import backend_name
+from results.report.panel import Mark
+from results.report.series import Series, backend_name
 from results.store import Store
 
 
@@ -20,6 +21,7 @@ class TrialRow:
 
     cells: tuple[str, ...]
     verdicts: tuple[Verdict, ...]
+    mark: Mark
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,14 +50,18 @@ class Trust:
     drain: str
 
 
-def trust(findings: Findings, store: Store) -> Trust:
-    """Give the section; reads the store's request rows only for the causes of failed requests."""
+def trust(findings: Findings, store: Store, series: Sequence[Series] = ()) -> Trust:
+    """Give the section; reads the store's request rows only for the causes of failed requests.
+
+    `series`: those of these findings, for the page's filters.
+    """
+    keys = {trial.trial.cell_id: one.key for one in series for cell in one.cells for trial in cell.trials}
     counts = Counter(verdict.name for trial in findings.trials for verdict in trial.verdicts)
     kinds = list(dict.fromkeys(trial.trial.memory_kind for trial in findings.trials))
     return Trust(
         heading=_heading(findings.trials),
         columns=_COLUMNS,
-        rows=tuple(_row(trial) for trial in findings.trials),
+        rows=tuple(_row(trial, keys.get(trial.trial.cell_id)) for trial in findings.trials),
         verdicts=tuple((name, n, glossary.VERDICTS.get(name, "")) for name, n in counts.most_common()),
         failures=(*_attempts(findings), *_requests(findings, store)),
         memory=tuple((kind, glossary.MEMORY.get(kind, "")) for kind in kinds),
@@ -93,7 +99,7 @@ def _heading(trials: Sequence[TrialSummary]) -> str:
     return f"{marked:,} of {numbers.count(len(trials), 'trial')} {'has' if marked == 1 else 'have'} a reservation"
 
 
-def _row(summary: TrialSummary) -> TrialRow:
+def _row(summary: TrialSummary, key: str | None) -> TrialRow:
     trial, clock = summary.trial, summary.trial.clock
     drift = numbers.NOTHING if clock.drift_s is None else numbers.duration(clock.drift_s)
     memory = numbers.size(trial.memory_bytes)
@@ -113,6 +119,7 @@ def _row(summary: TrialSummary) -> TrialRow:
             memory if trial.memory_bytes is None else f"{memory} {trial.memory_kind}",
         ),
         verdicts=summary.verdicts,
+        mark=Mark(series=() if key is None else (key,), rate=trial.rate),
     )
 
 
