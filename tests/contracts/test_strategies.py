@@ -174,12 +174,16 @@ def test_running_out_of_memory_loses_nothing_and_reorders_nothing(case, trace, f
     assert sorted(launched_of(starts)) == list(range(len(trace)))
     assert max(len(start.members) for start in starts) <= fits
     assert dispatcher.idle
-    if case.knobs.get("order") == "priority":  # oldest first within each class
-        for priority in range(3):
-            of_class = [index for index in launched_of(starts) if trace[index].priority == priority]
-            assert of_class == sorted(of_class)
-    elif "order" not in case.knobs:
-        assert launched_of(starts) == list(range(len(trace)))
+    keys = {  # oldest first within each class
+        "fifo": lambda job: None,
+        "length": lambda job: job.prompt_tokens,
+        "priority": lambda job: job.priority,
+        "deadline": lambda job: job.arrived_s + job.ttft_target_s,
+    }
+    key = keys[case.knobs.get("order", "fifo")]
+    for of_class in {key(job) for job in trace}:
+        launched = [index for index in launched_of(starts) if key(trace[index]) == of_class]
+        assert launched == sorted(launched)
 
 
 @pytest.mark.parametrize(
