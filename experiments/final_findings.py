@@ -20,8 +20,8 @@ _COLUMNS = (
 _UNITS = ("", "", "", "", "p50 s", "p50 s", "p99 s", "")
 
 
-def show_findings(findings: Findings, page: str) -> None:
-    """The table at the end, what one strategy changes over another, what failed, and the path of the page."""
+def show_findings(findings: Findings, page: str | None) -> None:
+    """The table at the end, what one strategy changes over another, what failed, and the path of the page if any."""
     show(f"{findings.sweep['name']}: means over repeats")
     for line in table_lines(findings.cells, out.width if out.is_terminal else None):
         show(line)
@@ -37,7 +37,8 @@ def show_findings(findings: Findings, page: str) -> None:
         tell(f"failed attempt: {cause}")
     for note in findings.sweep.get("trace_notes", ()):
         show_prose(f"Trace: {note}.")
-    show(f"page: {page}")
+    if page is not None:
+        show(f"page: {page}")
 
 
 def table_lines(cells: Sequence[CellSummary], width: int | None) -> list[str]:
@@ -53,44 +54,47 @@ def table_lines(cells: Sequence[CellSummary], width: int | None) -> list[str]:
 
 
 def emit_findings(findings: Findings, folder: str, page: str, problems: Sequence[str]) -> None:
-    """The same as one JSON document; a metric that does not exist is null."""
+    """The same as one JSON document on standard output."""
+    emit(findings_document(findings, folder, page, problems))
+
+
+def findings_document(findings: Findings, folder: str, page: str, problems: Sequence[str]) -> dict[str, Any]:
+    """The same as plain JSON values; a metric that does not exist is null."""
     done = len(findings.trials)
-    emit(
-        {
-            "name": findings.sweep["name"],
-            "folder": folder,
-            "page": page,
-            "planned_cells": findings.planned_cells,
-            "done_cells": done,
-            "complete": done >= findings.planned_cells,
-            "cells": [_cell(cell) for cell in findings.cells],
-            "sentences": [
-                {
-                    "kind": sentence.kind,
-                    "base": sentence.base,
-                    "other": sentence.other,
-                    "text": sentence.text,
-                    "notes": list(sentence.notes),
-                }
-                for sentence in findings.sentences
-            ],
-            "expectations": [
-                {
-                    "name": one.name,
-                    "claim": one.claim,
-                    "verdict": one.verdict,
-                    "evidence": [
-                        {"outcome": evidence.outcome, "text": evidence.text} for evidence in one.evidence
-                    ],
-                }
-                for one in findings.expectations
-            ],
-            "failed_attempts": [
-                failure.model_dump(mode="json", exclude={"schema_version"}) for failure in findings.failures
-            ],
-            "problems": list(problems),
-        }
-    )
+    return {
+        "name": findings.sweep["name"],
+        "folder": folder,
+        "page": page,
+        "planned_cells": findings.planned_cells,
+        "done_cells": done,
+        "complete": done >= findings.planned_cells,
+        "cells": [_cell(cell) for cell in findings.cells],
+        "sentences": [
+            {
+                "kind": sentence.kind,
+                "base": sentence.base,
+                "other": sentence.other,
+                "text": sentence.text,
+                "notes": list(sentence.notes),
+            }
+            for sentence in findings.sentences
+        ],
+        "expectations": [
+            {
+                "name": one.name,
+                "claim": one.claim,
+                "verdict": one.verdict,
+                "evidence": [
+                    {"outcome": evidence.outcome, "text": evidence.text} for evidence in one.evidence
+                ],
+            }
+            for one in findings.expectations
+        ],
+        "failed_attempts": [
+            failure.model_dump(mode="json", exclude={"schema_version"}) for failure in findings.failures
+        ],
+        "problems": list(problems),
+    }
 
 
 def _cell(cell: CellSummary) -> dict[str, Any]:

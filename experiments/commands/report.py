@@ -1,63 +1,162 @@
-"""`batchyard report`: the page of a sweep, and what it found, from the rows in its folder."""
+"""`batchyard report`: the page of one sweep or several, or a list of all of them, from the rows in their folders."""
 
+import webbrowser
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from experiments.commands.arguments import AsJson, Folder, Force, command, some_path
-from experiments.console import one_line_errors, show, tell
+from experiments.commands.arguments import RESULTS, AsJson, Force, by_name, command, some_path
+from experiments.commands.completion import sweeps
+from experiments.console import emit, one_line_errors, show, tell
 from results.sweep_folder import PAGE
 
+if TYPE_CHECKING:
+    from experiments.sweep_page import Drawn
+
+TOGETHER = "together.html"  # of several sweeps, beside the folder of the first
+INDEX = "index.html"
 EXAMPLES = (
-    "Examples:  batchyard report results/data/local-0123456789ab -o page.html  ·  "
-    "batchyard report results/data/local-0123456789ab --json"
+    "Examples:  batchyard report results/data/local-0123456789ab -o page.html --open  ·  "
+    "batchyard report h200-0123456789ab l4-0123456789ab  ·  batchyard report local-0123456789ab --watch  ·  "
+    "batchyard report --index results/data"
 )
 
 
+def named(folders: list[Path] | None) -> list[Path]:
+    """Sweeps that are named as `ls` prints them are looked for in the default results folder."""
+    return [by_name(folder) or folder for folder in folders or ()]
+
+
 def report(
-    folder: Folder,
+    folders: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="SWEEP...",
+            help="Results folders of sweeps, or their names as `ls` prints them; with --index the folder that holds them.",
+            autocompletion=sweeps,
+            callback=named,
+        ),
+    ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help=f"Default: {PAGE} in it.", parser=some_path, metavar="<path>"),
+        typer.Option(
+            "-o",
+            "--output",
+            help=f"Default: {PAGE} in the sweep's folder; {TOGETHER} beside it for several; {INDEX} in that of --index.",
+            parser=some_path,
+            metavar="<path>",
+        ),
     ] = None,
+    index: Annotated[
+        bool, typer.Option("--index", help="List all sweeps of a results folder with their answers.")
+    ] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Draw the page again as trials end, until the sweep is over.")
+    ] = False,
+    open_it: Annotated[bool, typer.Option("--open", help="Show the page in the browser.")] = False,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Draw the page of a sweep again, from the rows in its folder; also while it runs."""
+    """Draw the page of a sweep again, from the rows in its folder, also while it runs; or one page of several."""
+    given = folders or []
     with one_line_errors():
-        from experiments.explain.over_sweep import with_guides
-        from experiments.final_findings import emit_findings, show_findings
-        from experiments.simulation.occupancy import with_occupancy
-        from results.read import open_sweep
-        from results.report.page import write_page
-        from results.summary import find
-        from results.sweep_document import SHOWN, check_sweep
+        from experiments.errors import ConfigError
 
-        store = open_sweep(folder)
-        check_sweep(store.read_sweep() or {}, folder, SHOWN)
-        path = _page(folder, output, force=force)
-        findings = find(store)
-        write_page(with_occupancy(with_guides(findings, store.root)), store, path)
-        for problem in store.problems:
-            tell(f"warning: {problem}")
-        if as_json:
-            emit_findings(findings, str(folder), str(path), store.problems)
-            return
-        show_findings(findings, str(path))
-        if len(findings.trials) < findings.planned_cells:
-            done = f"{len(findings.trials)} of {findings.planned_cells} cells are done"
+        if watch and (index or as_json):
+            raise ConfigError(
+                f"--watch draws the page of sweeps, and goes without {'--index' if index else '--json'}"
+            )
+        if index:
+            path = _index(given, output, force=force, as_json=as_json)
+        elif not given:
+            raise ConfigError(
+                "give the folder of a sweep, or several (`batchyard ls` lists them), or --index"
+            )
+        else:
+            path = _page(given, output, force=force)
+            _draw(given, path, watched=watch, opened=open_it, as_json=as_json)
+        if open_it and not watch:
+            _open(path)
+
+
+def _draw(folders: list[Path], path: Path, *, watched: bool, opened: bool, as_json: bool) -> None:
+    from experiments import sweep_page
+
+    if not watched:
+        _tell_of(sweep_page.draw(folders, path), folders, as_json=as_json)
+        return
+    if opened:
+        sweep_page.draw(folders, path, refresh_s=sweep_page.FEWEST_REFRESH_S)
+        _open(path)
+    _tell_of(sweep_page.watch(folders, path, tell), folders, as_json=False)
+
+
+def _tell_of(drawn: "Drawn", folders: list[Path], *, as_json: bool) -> None:
+    """What was found of each sweep, or one document of it, a list where there are several."""
+    from experiments.final_findings import findings_document, show_findings
+
+    for problem in drawn.problems:
+        tell(f"warning: {problem}")
+    told = list(zip(drawn.sweeps, folders, strict=True))
+    if as_json:
+        documents = [
+            findings_document(one.findings, str(folder), str(drawn.path), one.store.problems)
+            for one, folder in told
+        ]
+        emit(documents if len(documents) > 1 else documents[0])
+        return
+    for one, folder in told:
+        found = one.findings
+        if one.name:
+            show(f"— {one.name}: {folder}")
+        show_findings(found, None if one.name else str(drawn.path))
+        if len(found.trials) < found.planned_cells:
+            done = f"{len(found.trials)} of {found.planned_cells} cells are done"
             show(f"{done}; `{command('resume', folder)}` goes on")
+    if len(told) > 1:
+        show(f"page: {drawn.path}")
 
 
-def _page(folder: Path, output: Path | None, *, force: bool) -> Path:
+def _index(folders: list[Path], output: Path | None, *, force: bool, as_json: bool) -> Path:
+    from experiments.errors import ConfigError
+    from experiments.sweep_index import entries
+    from results.output_file import check_output
+    from results.report import index
+    from results.report.frame import is_page
+
+    if len(folders) > 1:
+        raise ConfigError(f"--index lists the sweeps of one folder, got {len(folders)}")
+    folder = folders[0] if folders else RESULTS
+    if not folder.is_dir():
+        raise ConfigError(f"--index lists the sweeps of a folder that exists, got {folder}")
+    path = folder / INDEX if output is None else output / INDEX if output.is_dir() else output
+    check_output(path, force=force, ours=is_page)
+    found = entries(folder, tell)
+    index.write(found, folder, path)
+    if as_json:
+        emit({"page": str(path), "sweeps": [one.document() for one in found]})
+    else:
+        show(f"page: {path} ({len(found)} sweep{'' if len(found) == 1 else 's'})")
+    return path
+
+
+def _page(folders: list[Path], output: Path | None, *, force: bool) -> Path:
     """Where the page goes; its place in the sweep's own folder is always free for it."""
     from results.output_file import check_output
     from results.report.frame import is_page
 
-    path = folder if output is None else output
-    if path.is_dir():
-        path = path / PAGE
-    if path.name != PAGE or path.parent.resolve() != folder.resolve():
+    first, alone = folders[0], len(folders) == 1
+    if output is None:
+        path = first / PAGE if alone else first.resolve().parent / TOGETHER
+    else:
+        path = output / (PAGE if alone else TOGETHER) if output.is_dir() else output
+    if not (alone and path.name == PAGE and path.parent.resolve() == first.resolve()):
         check_output(path, force=force, ours=is_page)
     return path
+
+
+def _open(path: Path) -> None:
+    """Show a page in the reader's browser; without one its path is said and nothing is lost."""
+    if not webbrowser.open(path.resolve().as_uri()):
+        tell(f"no browser was found here: open {path.resolve()}")

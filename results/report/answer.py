@@ -66,7 +66,7 @@ def answer(findings: Findings, series: Sequence[Series] | None = None) -> Answer
     rates = rates_of(series)
     sentences, notes = with_marks(findings.sentences)
     return Answer(
-        headline=_headline(findings, series),
+        headline=headline(findings, series),
         progress=_progress(findings),
         repeats=_repeats(findings),
         groups=tuple(_group(sentences, series, kind, title) for kind, title in _KINDS),
@@ -79,7 +79,8 @@ def answer(findings: Findings, series: Sequence[Series] | None = None) -> Answer
     )
 
 
-def _headline(findings: Findings, series: Sequence[Series]) -> str:
+def headline(findings: Findings, series: Sequence[Series]) -> str:
+    """State the finding of a sweep, or why there is none yet."""
     if not findings.trials:
         return "Every attempt failed so far" if findings.failures else "Nothing measured yet"
     found = headlines.main(findings)

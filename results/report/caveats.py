@@ -34,7 +34,7 @@ def worst(findings: Findings, behind: Sequence[TrialSummary]) -> Caveat | None:
     if "simulated" in findings.sweep or any(
         one.trial.backend.startswith("simulated") for one in findings.trials
     ):
-        return Caveat(words="simulated: nothing was measured", detail=_premise(findings))
+        return Caveat(words="nothing was measured: a simulation", detail=_premise(findings))
     done = sum(not one.has("replica-changed") for one in findings.trials)
     if done < findings.planned_cells and 2 * done < findings.planned_cells:
         return Caveat(

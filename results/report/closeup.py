@@ -2,8 +2,7 @@
 
 The rows of at most 20 trials, at most 2,000 requests of each (the first to arrive), are put into the page as one block
 of whole numbers, times in units of 0.1 ms; scripts/closeup.js draws from it the bars of one trial, and the slots and
-the distributions of all the chosen trials of one rate. Chosen are whole rates of the first repeat, so that settings can
-be compared on the same requests: a middle one, the highest and the lowest, as many as there is room for.
+the distributions of all the chosen trials of one rate, which were sent the same requests.
 """
 
 from collections.abc import Mapping, Sequence
@@ -84,16 +83,21 @@ def panels(findings: Findings, store_of: StoreOf) -> tuple[tuple[Panel | Absent,
 
 
 def chosen_of(series: Sequence[Series]) -> list[tuple[Series, TrialSummary]]:
-    """Give at most MOST_TRIALS trials: all settings at a middle rate, then at the highest, then at the lowest."""
+    """Give at most MOST_TRIALS trials of the first repeat: of a middle rate, the highest and the lowest.
+
+    One setting of each strategy and place at all three comes before the others at any, so that rates can be compared too.
+    """
     rates = sorted({cell.rate for one in series for cell in one.cells})
-    wanted = dict.fromkeys([rates[(len(rates) - 1) // 2], rates[-1], rates[0]] if rates else [])
-    found = []
-    for rate in wanted:
-        for one in series:
-            cell = one.at(rate)
-            if cell is not None:
-                found.append((one, min(cell.trials, key=lambda trial: trial.trial.repeat)))
-    return found[:MOST_TRIALS]
+    wanted = list(dict.fromkeys([rates[(len(rates) - 1) // 2], rates[-1], rates[0]] if rates else []))
+    firsts = {(one.strategy, one.place): one.key for one in reversed(series)}.values()
+    found = [
+        (rank, one, min(cell.trials, key=lambda trial: trial.trial.repeat))
+        for rank, rate in enumerate(wanted)
+        for one in series
+        if (cell := one.at(rate)) is not None
+    ]
+    found.sort(key=lambda item: item[1].key not in firsts)
+    return [item[1:] for item in sorted(found[:MOST_TRIALS], key=lambda item: item[0])]
 
 
 def block(made: Sequence[TrialRows], rates: Sequence[float]) -> Block:

@@ -36,9 +36,14 @@ SCRIPTS = (
     "knobs.js",
     "pareto.js",
     "timelines.js",
+    "closeup.js",
+    "player.js",
+    "slots.js",
     "start.js",
 )
 """The page's own scripts in results/report/scripts, run in this order as one strict function."""
+
+STYLES = ("style.css", "answer.css")
 
 GENERATOR = '<meta name="generator" content="batchyard">'
 
@@ -101,7 +106,7 @@ def frame(
         known_series=_embedded([one.filters() for one in series]),
         blocks=blocks,
         plotly=Markup(get_plotlyjs()),
-        style=Markup((_HERE / "style.css").read_text(encoding="utf-8")),
+        style=Markup("\n".join((_HERE / name).read_text(encoding="utf-8") for name in STYLES)),
         script=Markup(script()),
         **values,
     )

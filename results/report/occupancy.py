@@ -38,6 +38,12 @@ def panel(findings: Findings) -> Panel | Absent:
         controls=(Control(name="arrival rate", choices=choices),),
         views=views,
         table=_table(findings.occupancy),
+        live={
+            "views": [view.specification() for view in views.values()],
+            "moments": [_moments([one for one in findings.occupancy if one.rate == rate]) for rate in rates],
+            "paper": theme.PAPER,
+            "ink": theme.INK,
+        },
         notes=(
             "Each row is a slot, each column one forward pass; all strategies get the same requests. "
             + "; ".join(f"{name}: {why}" for name, why in _HOLDINGS.items())
@@ -46,6 +52,11 @@ def panel(findings: Findings) -> Panel | Absent:
             "uses its slots better and answers later: compare at a rate that overloads.",
         ),
     )
+
+
+def _moments(shown: Sequence[Occupancy]) -> dict[str, object]:
+    """Give how many passes are drawn, and how the figure names who is drawn, for the player of the page."""
+    return {"steps": max(one.steps for one in shown), "names": [one.setting for one in shown]}
 
 
 def _extent(shown: Sequence[Occupancy]) -> str:
@@ -149,7 +160,7 @@ def _place(one: Occupancy) -> str:
 
 
 def _every(slots: int) -> int:
-    return max(1, slots // 8)
+    return max(1, slots // 4)
 
 
 def _share(one: Occupancy) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from results.findings import CellSummary, Findings
+from results.records import SIMULATED
 from results.report import series_style
 
 
@@ -69,7 +70,7 @@ def series_of(findings: Findings) -> tuple[Series, ...]:
                 strategy=first.strategy,
                 setting=first.setting,
                 backend=first.backend,
-                place=" · ".join([backend_name(first.backend), *extra]),
+                place=" · ".join([backend_name(first.backend), *_told(first, extra)]),
                 key=" / ".join([first.backend, first.setting, *extra]),
                 cells=tuple(sorted(cells, key=lambda cell: cell.rate)),
                 style=series_style.style(first.strategy, first.backend, known.index(first.setting), dash),
@@ -91,6 +92,11 @@ def _groups(cells: Sequence[CellSummary]) -> Iterator[tuple[list[str], list[Cell
         several = [len({key[place] for key in of_sweep}) > 1 for place in (3, 4)]
         extra = [name for name, is_told in zip((model, device), several, strict=True) if is_told]
         yield [*extra, *([sweep] if sweep else [])], members
+
+
+def _told(first: CellSummary, extra: Sequence[str]) -> list[str]:
+    """Leave out what the backend's name says already."""
+    return [name for name in extra if not (name == SIMULATED and first.backend.startswith(SIMULATED))]
 
 
 def backend_name(backend: str) -> str:

@@ -115,7 +115,10 @@ def panel(findings: Findings, store_of: StoreOf) -> tuple[Panel | Absent, tuple[
         views={SEPARATOR.join(("0", str(repeats[0]), present[0])): View(heading=_HEADING, charts=(chart,))},
         table=_table(made, present),
         notes=(
-            f"Time counts from the start of the trial; where a line ends, nothing was left. {_source(made)}{left_out}",
+            (
+                "Time counts from the start of the trial; where a line ends, nothing was left or the rest was cut off. The most "
+                f"in heading and table is over every moment. {_source(made)}{left_out}"
+            ),
         ),
         live={
             "rates": rates,

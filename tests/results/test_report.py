@@ -270,7 +270,7 @@ def test_embedded_data_reads_back_as_the_panels(html: str, findings: Findings) -
     embedded = next(json.loads(text) for text in scripts if text.startswith('{"throughput"'))
     assert set(embedded) == {
         *("throughput", "latency", "tradeoff", "changes", "splits", "batches"),
-        *("knobs", "pareto", "timelines", "goodput"),
+        *("knobs", "pareto", "timelines", "goodput", "closeup", "distributions", "slots"),
     }
     assert embedded["latency"] == json.loads(json.dumps(panel(curves.latency(findings)).specification()))
 

@@ -9,9 +9,10 @@ window.addEventListener("hashchange", () => {
   applyLink(location.hash.slice(1));
   changed();
 });
-document.getElementById("only-marked")?.addEventListener("change", (event) => {
-  document.getElementById("trials").classList.toggle("only-marked", event.target.checked);
-});
+for (const box of document.querySelectorAll("[data-only-marked]")) {
+  const table = document.getElementById(box.dataset.onlyMarked);
+  box.addEventListener("change", () => table.classList.toggle("only-marked", box.checked));
+}
 prefersDark.addEventListener("change", () => redraw());
 window.addEventListener("beforeprint", () => drawForPrint(true));
 window.addEventListener("afterprint", () => drawForPrint(false));
