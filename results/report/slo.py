@@ -144,13 +144,13 @@ def _block(kept: Sequence[Served]) -> packed.Block:
 
 def _note(kept: Sequence[Served], rows: int, *, configured: bool) -> str:
     offered = sum(one.offered for one in kept)
-    coarsest_s = max(unit for one in kept for unit in one.units_s[:2])
+    coarsest = numbers.duration(max(unit for one in kept for unit in one.units_s[:2]))
     return (
         f"Counted in the page, over {offered:,} requests offered in the steady windows, of which {rows:,} finished: none "
         "is left out. "
-        + ("The configured SLOs are exact. At any other, t" if configured else "T")
-        + f"imes are rounded by at most {numbers.duration(coarsest_s / 2)}, which moves a share by less than 0.02 % of "
-        "offered. What failed, was rejected or was cut off is offered and meets nothing."
+        + ("The configured SLOs are exact; at any other " if configured else "Times are rounded: ")
+        + f"a limit of TTFT or TPOT may count as up to {coarsest} longer, which is less than 0.02 % of offered. What "
+        "failed, was rejected or was cut off is offered and meets nothing."
     )
 
 

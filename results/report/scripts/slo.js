@@ -115,9 +115,11 @@ const goodputHeading = (lines, of, limits, threshold) => {
       const kept = line.cells.filter((cell) => showsRate(cell.rate) && (of(cell).share ?? 0) >= threshold);
       return { name: line.name, rate: kept.length ? Math.max(...kept.map((cell) => cell.rate)) : 0 };
     })
+    .filter(({ rate }) => rate)
     .sort((one, other) => other.rate - one.rate)
-    .map(({ name, rate }) => (rate ? `${name} up to ${numberText(rate)} req/s` : `${name} at no rate`));
-  return `${percentText(threshold)} of offered within ${limitsText(limits)}: ${said.slice(0, 4).join(", ")}${said.length > 4 ? ", …" : ""}`;
+    .map(({ name, rate }) => `${name} up to ${numberText(rate)} req/s`);
+  const rest = said.length > 4 ? `, ${said.length - 4} more lower` : said.length < lines.length ? (said.length ? ", no other" : "nobody, at any rate") : "";
+  return `${percentText(threshold)} of offered within ${limitsText(limits)}: ${said.slice(0, 4).join(", ")}${rest}`;
 };
 
 live.goodput = async ({ data, choices }) => {
