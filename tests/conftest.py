@@ -7,14 +7,20 @@ CUDA build cannot do without, and its tests are skipped.
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 from hypothesis import settings
 
+from deployments.backends.engine_args import VllmArgs
+from deployments.backends.vllm import Vllm
+from deployments.errors import EngineDead
 from deployments.gpu_selection import VARIABLE
 from deployments.local_ray import prepare
+from deployments.models import ModelSpec
 from deployments.vllm_build import cuda_build
 from tests.tiny_model import save_tiny_model
 
@@ -56,3 +62,25 @@ def small_disk(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
 def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a small random Llama in float32, without a tokenizer, for all engines."""
     return save_tiny_model(tmp_path_factory.mktemp("tiny-model"))
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def shared_vllm() -> AsyncIterator[Callable[[Path], Awaitable[Vllm]]]:
+    """`await shared_vllm(tiny_model)`: one engine for all, for it takes half a minute to load; 4 slots, 1 thread.
+
+    Another one is loaded when somebody has ended it. To be used in the session's event loop.
+    """
+    loaded: list[Vllm] = []
+
+    async def living(folder: Path) -> Vllm:
+        with suppress(EngineDead, IndexError):
+            await loaded[-1].check()
+            return loaded[-1]
+        engine = Vllm(ModelSpec(name=str(folder), dtype="float32"), VllmArgs(max_num_seqs=4, threads=1))
+        await engine.start()
+        loaded.append(engine)
+        return engine
+
+    yield living
+    for engine in loaded:
+        await engine.close()

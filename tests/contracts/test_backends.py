@@ -8,7 +8,7 @@ import asyncio
 import os
 import random
 import threading
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from multiprocessing import resource_tracker
 from pathlib import Path
@@ -49,7 +49,7 @@ CASES = {
     "huggingface-continuous": Case(
         "huggingface-continuous", {"threads": 1, "max_num_seqs": 8}, (pytest.mark.model,)
     ),
-    "vllm": Case("vllm", {"threads": 1, "max_num_seqs": 8}, (pytest.mark.vllm, VLLM_WARNS)),
+    "vllm": Case("vllm", {"threads": 1, "max_num_seqs": 4}, (pytest.mark.vllm, VLLM_WARNS)),
 }
 EVERY_CASE = [pytest.param(case, id=name, marks=case.marks) for name, case in CASES.items()]
 WITH_MODEL = [
@@ -58,8 +58,13 @@ WITH_MODEL = [
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session", params=EVERY_CASE)
-async def backend(request: pytest.FixtureRequest) -> AsyncIterator[Backend]:
+async def backend(
+    request: pytest.FixtureRequest, shared_vllm: Callable[[Path], Awaitable[Backend]]
+) -> AsyncIterator[Backend]:
     case: Case = request.param
+    if case.backend == "vllm":
+        yield await shared_vllm(request.getfixturevalue("tiny_model"))
+        return
     started = case.create(request.getfixturevalue("tiny_model") if case.needs_model else None)
     await started.start()
     yield started

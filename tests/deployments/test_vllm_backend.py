@@ -1,10 +1,10 @@
-"""What only the vLLM backend promises; the rest is in the contract suite. One engine, killed by the last test."""
+"""What only the vLLM backend promises; the rest is in the contract suite. Its last test kills the shared engine."""
 
 import asyncio
 import os
 import sys
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import numpy as np
@@ -22,23 +22,18 @@ from deployments.models import ModelSpec
 
 pytestmark = [
     pytest.mark.vllm,
-    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.asyncio(loop_scope="session"),
     pytest.mark.filterwarnings("ignore:`torch.jit.script:DeprecationWarning"),  # vLLM's import
 ]
 
-ARGS = VllmArgs(max_num_seqs=4, threads=1)
-
 
 def backend_of(model: Path) -> Vllm:
-    return Vllm(ModelSpec(name=str(model), dtype="float32"), ARGS)
+    return Vllm(ModelSpec(name=str(model), dtype="float32"), VllmArgs(threads=1))
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def vllm(tiny_model: Path) -> AsyncIterator[Vllm]:
-    backend = backend_of(tiny_model)
-    await backend.start()
-    yield backend
-    await backend.close()
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def vllm(tiny_model: Path, shared_vllm: Callable[[Path], Awaitable[Vllm]]) -> Vllm:
+    return await shared_vllm(tiny_model)
 
 
 def works(count: int, *, output_tokens: int = 6) -> list[Work]:
