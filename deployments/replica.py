@@ -240,7 +240,7 @@ class Replica:
         return await self._service.submit(work, max_new_tokens)
 
     async def progress(self) -> Progress:
-        """Queue length, running requests, tokens delivered so far, and what processors and GPUs do."""
+        """Queue length, running requests, tokens made so far, and what processors and GPUs do."""
         service = self._serving()
         service.collect_steps()
         at_s, cpu_s = time.monotonic(), self._cpu.used_s()

@@ -66,7 +66,7 @@ class Service:
         self.dispatcher.close(expected)
         self.runs: list[BatchRun] = []
         self.steps: list[EngineStep] = []
-        self.tokens = 0  # delivered so far
+        self._delivered = self._stepped = 0  # output tokens: of what has ended, and of the engine's own steps
         self.min_cap: int | None = None  # the smallest cap that out-of-memory forced
         self.dead: EngineDead | None = None
         self._failure: OutOfMemory | None = None  # the last, which several batches may share
@@ -117,7 +117,14 @@ class Service:
 
     def collect_steps(self) -> None:
         """Take over the engine's own steps so far."""
-        self.steps.extend(self.backend.take_steps())
+        taken = self.backend.take_steps()
+        self._stepped += sum(step.tokens for step in taken)
+        self.steps.extend(taken)
+
+    @property
+    def tokens(self) -> int:
+        """Output tokens made so far, by the steps collected; of an engine without steps those of what has ended."""
+        return max(self._delivered, self._stepped)
 
     @property
     def waiting(self) -> int:
@@ -245,7 +252,7 @@ class Service:
         if output.status == "finished" and len(output.output_ids) != wanted:
             error = f"asked for {wanted} output tokens, got {len(output.output_ids)}"
             output = dataclasses.replace(output, status="failed", cause="wrong-length", error=error)
-        self.tokens += len(output.output_ids)
+        self._delivered += len(output.output_ids)
         self._resolve(output)
         self.dispatcher.finish(output.request_id, batch_id, time.monotonic())
         self._pump()

@@ -169,7 +169,12 @@ SAMPLES = pa.schema(
         always("ended", pa.int32(), "Requests whose reply the client had.", unit="requests"),
         always("waiting", pa.int32(), "Queue length, the engine's own list included.", unit="requests"),
         always("running", pa.int32(), "Requests that the engine worked on.", unit="requests"),
-        always("tokens", pa.int64(), "Output tokens of the requests that had ended.", unit="tokens"),
+        always(
+            "tokens",
+            pa.int64(),
+            "Output tokens made so far; of an engine without steps (huggingface) those of requests that had ended.",
+            unit="tokens",
+        ),
         column(
             "kv_use",
             pa.float64(),

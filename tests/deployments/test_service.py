@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from deployments.backends.backend import Work
+from deployments.backends.backend import EngineStep, Work
 from deployments.errors import EngineDead, OutOfMemory
 from deployments.service import Reply, Service
 from strategies.continuous import Continuous
@@ -103,6 +103,26 @@ async def test_a_batch_that_fails_fails_its_own_requests_only(
     assert how(await answers(calls)) == {"a": first, "b": second, "c": "finished", "d": "finished"}
     assert served.dead is None
     assert served.dispatcher.idle
+
+
+async def test_tokens_are_counted_as_steps_make_them_before_any_request_has_ended():
+    backend = FakeBackend()
+    steps = [
+        EngineStep(end_s=0.0, running=2, waiting=0, tokens=2, prefill_tokens=0, kv_use=None, preemptions=0)
+    ]
+    backend.take_steps = lambda: steps
+    served = service(backend)
+    calls = submit(served, "a", "b")
+    run = await backend.began(1)
+    served.collect_steps()
+    assert served.tokens == 2
+    served.collect_steps()
+    assert served.tokens == 4
+    run.finishes()
+    await answers(calls)
+    assert (
+        served.tokens == 6
+    )  # what has ended has made all its tokens, whether its last step was collected or not
 
 
 async def test_a_wrong_length_says_what_was_asked_and_given():
