@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from results.findings import CellSummary, Findings
 from results.report import numbers, theme
 from results.report.panel import Absent, Chart, Choice, Control, Mark, Panel, Table, View
-from results.report.series import Series, rates_of, series_of
+from results.report.series import Series, main_place, rates_of, series_of
 
 _HEADING = "Batch sizes and what released them"
 _TRIGGERS: dict[str, str] = {
@@ -55,8 +55,7 @@ def panel(findings: Findings) -> Panel | Absent:
 
 
 def _view(series: Sequence[Series], rate: float) -> View:
-    places = Counter(one.place for one in series)
-    place = max(places, key=lambda name: places[name])
+    place = main_place(series)
     means = [
         f"{numbers.number(mean)} with {one.setting}"
         for one in series

@@ -15,7 +15,7 @@ from results.report import decisive, glossary, headlines, numbers, theme
 from results.report.axes import log_axis, rate_axis
 from results.report.panel import SEPARATOR, Absent, Chart, Choice, Control, Mark, Panel, Table, View
 from results.report.points import error_bars, symbol
-from results.report.series import Series, rates_of, series_of, side_name, sides
+from results.report.series import Series, main_place, rates_of, series_of, side_name, sides
 
 _READING = (
     "A ratio on a logarithmic axis: half and double are equally far from no change. An interval that contains 1× "
@@ -63,9 +63,9 @@ def panel(findings: Findings) -> Panel | Absent:
 
 
 def _bases(series: Sequence[Series]) -> list[Series]:
-    """Order the bases: naive on the backend with most strategies comes first."""
-    many = {place: sum(one.place == place for one in series) for place in {one.place for one in series}}
-    return sorted(series, key=lambda one: (one.strategy != "naive", -many[one.place]))
+    """Order the bases: naive where most strategies ran comes first."""
+    main = main_place(series)
+    return sorted(series, key=lambda one: (one.strategy != "naive", one.place != main))
 
 
 def _metrics(changes: Sequence[Change], statistic: str) -> list[str]:

@@ -9,8 +9,8 @@ from results.findings import Findings, Split
 from results.report import caveats, glossary, headlines, numbers
 from results.report.decisive import Pair, most_throughput, quickest, size_of
 from results.report.expected import MEANINGS
-from results.report.series import Series, side_name
-from results.report.within import WITHIN, largest_within
+from results.report.series import Series, main_place, side_name
+from results.report.within import SHARE, largest_within
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +94,7 @@ def _interval(pair: Pair) -> str:
 
 def _knees(findings: Findings, series: Sequence[Series], pair: Pair | None) -> Fact:
     """Name the knee of the winner, and those of the others on its backend."""
-    place = pair.other.place if pair is not None else _main_place(series)
+    place = pair.other.place if pair is not None else main_place(series)
     there = [one for one in series if one.place == place]
     first = pair.other if pair is not None else there[0]
     knees = {one.key: knee(one, findings) for one in there}
@@ -135,11 +135,6 @@ def knee(one: Series, findings: Findings) -> str:
     return "not judged"
 
 
-def _main_place(series: Sequence[Series]) -> str:
-    many = Counter(one.place for one in series)
-    return max(many, key=lambda place: many[place])
-
-
 def _split(findings: Findings, pair: Pair | None) -> list[Fact]:
     """Say what the policy gave and what the engine, of the throughput that the winner gains from furthest away."""
     splits = [one for one in findings.splits if one.metric == THROUGHPUT and one.total.ratio > 0]
@@ -175,7 +170,7 @@ def _within(findings: Findings, series: Sequence[Series]) -> list[Fact]:
                 answer=numbers.rate(rates[0]) if rates else "at no rate of the sweep",
                 detail=(
                     ", ".join(at_most[:3]) + (f" and {len(at_most) - 3} more" if len(at_most) > 3 else ""),
-                    f"for at least {WITHIN:.0%} of the offered requests".replace("%", " %"),
+                    f"for at least {SHARE} of the offered requests",
                 ),
                 more="within",
             )

@@ -1,7 +1,7 @@
 """How many requests continuous batching should keep resident: p95 TTFT and goodput against max_batch_size.
 
 More slots let a request in sooner and slow every step down; where the KV cache does not hold them all, the
-engine preempts. Within an SLO is a size with which at least 95 % of the offered requests keep it.
+engine preempts. Within an SLO is a size with which at least 99 % of the offered requests keep it (results/report/within.py).
 """
 
 from collections.abc import Sequence
@@ -16,10 +16,10 @@ from results.report import axes, glossary, numbers, points, theme
 from results.report.knobs import Setting, settings_of
 from results.report.panel import SEPARATOR, Absent, Chart, Choice, Control, Panel, Table, View
 from results.report.series import rates_of, series_of
+from results.report.within import SHARE, WITHIN
 
 _HEADING = "How many requests to keep resident"
 _TTFT = "ttft_s_p95"
-_WITHIN = 0.95  # of the offered requests
 _THROUGHPUT = "steady_throughput_requests_per_s"
 
 
@@ -68,7 +68,7 @@ def panel(findings: Findings) -> Panel | Absent:
         notes=(
             (
                 "max_batch_size is the engine's max_num_seqs: the most requests that share a step. A size is within the SLO "
-                "if at least 95 % of the offered requests keep it (mean over repeats). Bars: lowest to highest repeat, from "
+                f"if at least {SHARE} of the offered requests keep it (mean over repeats). Bars: lowest to highest repeat, from "
                 "three on. Hollow: overloaded."
             ),
         ),
@@ -89,11 +89,11 @@ def sizes_of(settings: Sequence[Setting]) -> list[Sizes]:
 
 
 def largest_within(group: Sizes, rate: float, slo: Slo) -> int | None:
-    """Give the largest size with which at least 95 % keep the SLO; None if there is none."""
+    """Give the largest size with which at least 99 % keep the SLO; None if there is none."""
     kept = [
         one.size
         for one, cell in group.cells(rate)
-        if (share := cell.mean(slo.of("goodput_share"))) is not None and share >= _WITHIN
+        if (share := cell.mean(slo.of("goodput_share"))) is not None and share >= WITHIN
     ]
     return max(kept, default=None)
 
@@ -135,7 +135,7 @@ def _heading(group: Sizes, rate: float, slo: Slo | None) -> str:
         return f"P95 TTFT {where} is lowest with {size} resident: {numbers.duration(value)}"
     size_within = largest_within(group, rate, slo)
     if size_within is None:
-        return f"No max_batch_size keeps 95 % of the requests within {slo.text} {where}"
+        return f"No max_batch_size keeps {SHARE} of the requests within {slo.text} {where}"
     largest = group.settings[-1].size
     also = ", the largest that was tried" if size_within == largest else ""
     return f"The largest max_batch_size within {slo.text} {where} is {size_within}{also}"

@@ -94,6 +94,16 @@ def _groups(cells: Sequence[CellSummary]) -> Iterator[tuple[list[str], list[Cell
         yield [*extra, *([sweep] if sweep else [])], members
 
 
+def main_place(series: Sequence[Series]) -> str:
+    """Give the place of which a heading speaks: with most strategies, then with most settings; "" without series."""
+    strategies: dict[str, list[str]] = {}
+    for one in series:
+        strategies.setdefault(one.place, []).append(one.strategy)
+    return max(
+        strategies, key=lambda place: (len(set(strategies[place])), len(strategies[place])), default=""
+    )
+
+
 def _told(first: CellSummary, extra: Sequence[str]) -> list[str]:
     """Leave out what the backend's name says already."""
     return [name for name in extra if not (name == SIMULATED and first.backend.startswith(SIMULATED))]

@@ -11,6 +11,7 @@ from results.goodput import Slo
 from results.report import axes, numbers, packed, points, theme
 from results.report.panel import Absent, Chart, Choice, Control, Mark, Panel, Table, View
 from results.report.series import Series, rates_of
+from results.report.within import WITHIN
 from results.served import Served
 
 NAME = "goodput"
@@ -22,7 +23,6 @@ _MEASURES: Mapping[str, tuple[str, str]] = {  # as goodputOf names them → labe
     "tokens": ("tokens/s", "output tokens within the SLO (tokens/s)"),
 }
 _COLUMNS = ("strategy", "backend", "rate", "repeats", "share within the SLO", "requests/s", "tokens/s")
-_QUANTILE = 99
 
 
 def panel(findings: Findings, series: Sequence[Series]) -> tuple[Panel | Absent, tuple[packed.Block, ...]]:
@@ -80,7 +80,7 @@ def panel(findings: Findings, series: Sequence[Series]) -> tuple[Panel | Absent,
             live={
                 "presets": [{"label": slo.text, "limits": slo.limits} for slo in presets],
                 "configured": bool(findings.slos),
-                "quantile": _QUANTILE,
+                "quantile": round(100 * WITHIN),
                 "measures": {key: axis for key, (_, axis) in _MEASURES.items()},
                 "with_itl": any(one.itl for one in kept),
                 "columns": _COLUMNS,

@@ -12,7 +12,7 @@ from results.report.curve_parts import latencies, metric_control, percentile_con
 from results.report.glossary import Metric
 from results.report.panel import SEPARATOR, Absent, Chart, Panel, View
 from results.report.points import all_values, line
-from results.report.series import Series, series_of
+from results.report.series import Series, main_place, series_of
 
 
 def panel(findings: Findings) -> Panel | Absent:
@@ -58,16 +58,16 @@ def _against_throughput(series: Sequence[Series], metric: Metric, statistic: str
 
 
 def _highest_throughputs(series: Sequence[Series]) -> str | None:
-    """Describe the highest tokens/s of each series on the backend with most of them."""
-    places: dict[str, list[tuple[float, str]]] = {}
-    for one in series:
-        values = [v for cell in one.cells if (v := cell.mean(THROUGHPUT)) is not None]
-        if values:
-            places.setdefault(one.place, []).append((max(values), one.setting))
-    if not places:
+    """Describe the highest tokens/s of each series where most strategies ran."""
+    highest = [
+        (max(values), one.setting)
+        for one in series
+        if one.place == main_place(series)
+        and (values := [v for cell in one.cells if (v := cell.mean(THROUGHPUT)) is not None])
+    ]
+    if not highest:
         return None
-    place, highest = max(places.items(), key=lambda item: len(item[1]))
     listed = ", ".join(
         f"{numbers.number(value)} with {setting}" for value, setting in sorted(highest, reverse=True)[:4]
     )
-    return f"The most tokens/s on {place}: {listed}"
+    return f"The most tokens/s on {main_place(series)}: {listed}"

@@ -1,4 +1,4 @@
-"""The largest rate at which a setting kept an SLO: at least 95 % of the offered requests, and not overloaded."""
+"""The largest rate at which a setting kept an SLO: at least 99 % of the offered requests, and not overloaded."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,8 +7,9 @@ from results.goodput import Slo
 from results.report import numbers
 from results.report.series import Series
 
-WITHIN = 0.95
+WITHIN = 0.99
 """Of the offered requests: the mean over repeats of their share that met the SLO."""
+SHARE = f"{100 * WITHIN:g} %"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +52,7 @@ def goodput(slo: Slo, series: Sequence[Series], rates: Sequence[float]) -> Goodp
         )
     columns = (
         "strategy",
-        "largest rate within",
+        f"largest rate for {SHARE}",
         "highest goodput",
         *(f"share within the SLO at {numbers.rate(rate)}" for rate in rates),
     )

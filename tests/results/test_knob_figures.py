@@ -137,9 +137,9 @@ def test_the_largest_size_within_the_slo_is_named_and_preemptions_are_warned_of(
     cell: Any, findings_of: Any
 ) -> None:
     found = findings_of(
-        cell("continuous · 8", 5.0, {SHARE: 0.99, "ttft_s_p95": 0.05, "kv_preemptions": 0.0}),
-        cell("continuous · 32", 5.0, {SHARE: 0.95, "ttft_s_p95": 0.09, "kv_preemptions": 0.0}),
-        cell("continuous · 64", 5.0, {SHARE: 0.94, "ttft_s_p95": 0.20, "kv_preemptions": 12.0}),
+        cell("continuous · 8", 5.0, {SHARE: 0.995, "ttft_s_p95": 0.05, "kv_preemptions": 0.0}),
+        cell("continuous · 32", 5.0, {SHARE: 0.99, "ttft_s_p95": 0.09, "kv_preemptions": 0.0}),
+        cell("continuous · 64", 5.0, {SHARE: 0.98, "ttft_s_p95": 0.20, "kv_preemptions": 12.0}),
         slos=(SLO,),
     )
     made = resident.panel(found)
@@ -164,7 +164,7 @@ def test_without_an_slo_the_size_with_the_lowest_ttft_is_named_and_nothing_is_wi
     assert made.first.heading == "P95 TTFT at 5 req/s on vllm is lowest with 32 resident: 250 ms"
     assert list(made.first.charts[1].figure.data[0].y) == [4.0, 5.0]
     none = replace(found, slos=(SLO,))
-    assert "No max_batch_size keeps 95 %" in panel_of(none).first.heading
+    assert "No max_batch_size keeps 99 %" in panel_of(none).first.heading
     assert isinstance(resident.panel(findings_of(found.cells[0])), Absent)
 
 
