@@ -25,11 +25,12 @@ GATED = ("llama", "mistral", "qwen2", "qwen3")  # architectures whose parameters
 PACKAGED = "HuggingFaceTB/SmolLM2-135M-Instruct"  # what the packaged preset is on the hub
 FOREIGN_KEYS: Mapping[str, tuple[str, ...]] = {  # how older architectures spell them
     "num_hidden_layers": ("n_layer", "n_layers", "num_layers"),
-    "num_attention_heads": ("n_head", "n_heads"),
+    "num_attention_heads": ("n_head", "n_heads", "attention_heads"),
     "hidden_size": ("n_embd", "d_model"),
 }
 CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
 LATENT = "kv_lora_rank"
+REPEATED = "new_decoder_architecture"  # of Falcon, whose keys and values are kept once for each query head
 NOT_MODELLED: Mapping[str, str] = {
     "num_local_experts": "a mixture of experts reads other weights in each pass",
     "num_experts": "a mixture of experts reads other weights in each pass",
@@ -127,6 +128,8 @@ def _cache(config: Mapping[str, Any], name: str) -> tuple[int, int, int]:
     heads = _size(config, "num_attention_heads", name)
     head_dim = config.get("head_dim") or _size(config, "hidden_size", name) // heads
     kv_heads = config.get("num_key_value_heads") or (1 if config.get("multi_query") else heads)
+    if config.get(REPEATED):
+        kv_heads = heads
     return _size(config, "num_hidden_layers", name), kv_heads, head_dim
 
 

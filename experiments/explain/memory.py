@@ -122,6 +122,9 @@ def to_dict(memory: PaddedMemory) -> dict[str, Any]:
 def budget_line(memory: PaddedMemory) -> str:
     """Where the budget comes from."""
     token = f"{memory.budget.bytes_per_token:,} bytes a token"
+    window = memory.shape.sliding_window
+    if window is not None and window < memory.longest_prompt_tokens + memory.max_new_tokens:
+        token += f", at most: what lies behind a sliding window of {window:,} tokens may be dropped"
     if memory.given:
         return f"Budget: {memory.budget.budget_bytes / GIB:.4g} GiB, as the config says, {token}."
     parts = (memory.hardware.memory_bytes, memory.shape.weight_bytes, memory.reserve_bytes)

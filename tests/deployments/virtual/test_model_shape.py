@@ -8,7 +8,7 @@ import pytest
 
 from deployments.errors import ModelError
 from deployments.models import PRESETS, ModelSpec
-from deployments.virtual.model_shape import GATED, kv_bytes_per_token, model_shape, read_shape
+from deployments.virtual.model_shape import GATED, PACKAGED, kv_bytes_per_token, model_shape, read_shape
 from deployments.virtual.published_models import PUBLISHED
 
 TINY: dict[str, Any] = {
@@ -172,15 +172,53 @@ def test_the_cache_of_a_token_is_known_where_the_parameters_are_not():
 
 @pytest.mark.model
 @pytest.mark.parametrize(
-    "heads", [{}, {"num_key_value_heads": 1}, {"num_key_value_heads": 4, "head_dim": 24}]
+    "heads",
+    [
+        {},
+        {"num_key_value_heads": 1},
+        {"num_key_value_heads": 4, "head_dim": 24},
+        {"model_type": "gemma", "num_key_value_heads": 2},  # its head_dim is not hidden_size ÷ heads
+        {"model_type": "falcon", "multi_query": True, "num_key_value_heads": None},
+        {
+            "model_type": "falcon",
+            "new_decoder_architecture": True,
+            "num_kv_heads": 2,
+            "num_key_value_heads": None,
+        },
+    ],
 )
 def test_a_real_cache_takes_what_the_formula_says(heads, tmp_path):
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 
-    config = AutoConfig.from_pretrained(folder(tmp_path / "tiny", {**TINY, **heads}))
+    written = {key: value for key, value in {**TINY, **heads}.items() if value is not None}
+    config = AutoConfig.from_pretrained(folder(tmp_path / "tiny", written))
     with torch.inference_mode():
         model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
         cache = model(torch.zeros((3, 7), dtype=torch.long), use_cache=True).past_key_values
     held = sum(layer.keys.nbytes + layer.values.nbytes for layer in cache.layers)
     assert held == 3 * 7 * kv_bytes_per_token(config.to_dict(), name="tiny", dtype="bfloat16")
+
+
+@pytest.mark.model
+@pytest.mark.parametrize(
+    ("name", "bytes_per_token"),
+    [
+        (PACKAGED, 23_040),
+        ("TinyLlama/TinyLlama-1.1B-Chat-v1.0", 22_528),
+        ("mistralai/Mistral-7B-Instruct-v0.3", 131_072),
+    ],
+)
+def test_the_cache_of_published_models_is_as_large_as_said(name, bytes_per_token):
+    """Their own code at their own size, on a device that keeps shapes and no numbers."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    published = {key: value for key, value in PUBLISHED[name].items() if value is not None}
+    config = AutoConfig.for_model(**published)
+    with torch.inference_mode(), torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
+        cache = model(torch.zeros((3, 7), dtype=torch.long), use_cache=True).past_key_values
+    held = sum(layer.keys.nbytes + layer.values.nbytes for layer in cache.layers)
+    assert held == 3 * 7 * bytes_per_token
+    assert model_shape(ModelSpec(name=name)).kv_bytes_per_token == bytes_per_token

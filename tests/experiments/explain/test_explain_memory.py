@@ -1,6 +1,7 @@
 """The memory of a padded batch, against figures worked out by hand for two models on 24 GiB."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from experiments.config import SweepConfig
 from experiments.explain import memory_figures
 from experiments.explain.basis import bases
 from experiments.explain.explanation import explain, to_dict
+from experiments.explain.memory import budget_line
 from experiments.explain.page import render
 from results.report.panel import Absent, Panel
 
@@ -156,3 +158,16 @@ def test_without_hardware_the_page_has_no_figure_of_memory(made_config: Callable
     explanation = explain(config, bases(config))
     assert isinstance(memory_figures.largest_batch(explanation), Absent)
     assert "What a padded batch takes" not in render(explanation)
+
+
+def test_a_sliding_window_makes_it_an_upper_bound(made_config: Callable[..., SweepConfig]):
+    config = made_config(**values("mistral-7b"))
+    memory = explain(config, bases(config, hardware="rtx-4090")).memory
+    assert memory is not None
+    assert "at most" not in budget_line(memory)
+    sliding = replace(memory, shape=replace(memory.shape, sliding_window=512))
+    assert "131,072 bytes a token, at most: what lies behind a sliding window of 512 tokens" in budget_line(
+        sliding
+    )
+    wide = replace(memory, shape=replace(memory.shape, sliding_window=4_096))
+    assert "at most" not in budget_line(wide), "nothing here reaches it"
