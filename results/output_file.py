@@ -11,10 +11,16 @@ from results.errors import StoreError, cannot_write
 from results.sweep_folder import sweep_around
 
 
-def check_output(path: Path, *, force: bool, ours: Callable[[Path], bool] | None = None) -> None:
+def check_output(
+    path: Path,
+    *,
+    force: bool,
+    ours: Callable[[Path], bool] | None = None,
+    kind: str = "page of batchyard",
+) -> None:
     """StoreError unless a file may be written there, even with `force` never among the results of a sweep.
 
-    `ours`: whether a file that is there may go without being asked for.
+    `ours`: whether a file that is there may go without being asked for; `kind`: what it is then.
     """
     if path.is_dir():
         raise StoreError(f"{path} is a folder; give a file in it")
@@ -27,8 +33,8 @@ def check_output(path: Path, *, force: bool, ours: Callable[[Path], bool] | None
     if path.exists() and not path.is_file():
         raise StoreError(f"{path} is no file that could be replaced; give another")
     if not force and (ours is None or not ours(path)):
-        kind = "" if ours is None else " and is no page of batchyard"
-        raise StoreError(f"{path} is there already{kind}; --force overwrites it")
+        other = "" if ours is None else f" and is no {kind}"
+        raise StoreError(f"{path} is there already{other}; --force overwrites it")
 
 
 @contextmanager
@@ -40,6 +46,8 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
             yield file
         beside.replace(path)
     except OSError as error:
+        if error.filename == str(beside):  # nobody asked for that name
+            error.filename = str(path)
         raise cannot_write(str(path), error) from error
     finally:
         with contextlib.suppress(OSError):  # its folder may not be there

@@ -113,12 +113,13 @@ def read(path: str | os.PathLike[str]) -> Calibration:
         raise ConfigError(f"{path} is damaged: {what}; `batchyard calibrate SWEEP` makes it anew") from error
 
 
-def is_calibration(path: Path) -> bool:
-    """Whether a file is one, of any version."""
+def calibrated_sweep(path: Path) -> str | None:
+    """The sweep of which a file is a calibration, of any version; None if it is none."""
     try:
-        return "calibration_version" in _document(path)
+        values = _document(path)
     except ConfigError:
-        return False
+        return None
+    return str(values.get("sweep")) if "calibration_version" in values else None
 
 
 def _document(path: str | os.PathLike[str]) -> dict[str, Any]:

@@ -39,7 +39,7 @@ def calibrate(
     """
     with one_line_errors():
         from experiments.calibration.calibrate import calibrate as fitted
-        from experiments.calibration.calibration import is_calibration
+        from experiments.calibration.calibration import calibrated_sweep
         from experiments.calibration.page import write
         from experiments.calibration.text import text, warnings
         from results.output_file import check_output
@@ -47,12 +47,17 @@ def calibrate(
 
         path = folder / CALIBRATION if output is None else output
         page = path.with_suffix(".html")
-        for place, ours in ((path, is_calibration), (page, is_page)):
-            if path.name != CALIBRATION or path.parent.resolve() != folder.resolve():
-                check_output(place, force=force, ours=ours)
+        name = folder.resolve().name
+        if path.name != CALIBRATION or path.parent.resolve() != folder.resolve():
+            of_it = f"calibration of {name}"
+            check_output(path, force=force, ours=lambda at: calibrated_sweep(at) == name, kind=of_it)
+            check_output(page, force=force, ours=is_page)
+        earlier = calibrated_sweep(path)
         found = fitted(folder, _watched)
         found.calibration.write(path)
         write(found, page)
+        if earlier is not None:
+            tell(f"replaced: {path} held a calibration of {earlier}")
         for problem in (*found.problems, *warnings(found.calibration)):
             tell(f"warning: {problem}")
         if as_json:

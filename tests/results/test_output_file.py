@@ -27,6 +27,14 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path: Path):
     assert path.read_text() == "whole"
 
 
+def test_what_cannot_be_written_is_named_as_it_was_asked_for(tmp_path: Path):
+    for path in (tmp_path / "none" / "rows.csv", tmp_path / ("a" * 250 + ".csv")):
+        with pytest.raises(StoreError) as raised, new_file(path):
+            pass
+        assert str(raised.value).startswith(f"{path} cannot be written: ")
+        assert ".tmp" not in str(raised.value)
+
+
 def test_a_file_that_is_there_goes_only_by_force_or_if_it_is_ours(tmp_path: Path):
     path = tmp_path / "rows.csv"
     check_output(path, force=False)

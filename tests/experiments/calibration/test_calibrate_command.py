@@ -94,6 +94,13 @@ def test_json_is_one_document_and_a_file_of_ones_own_is_not_overwritten(
     document = json.loads(batchyard("calibrate", known, "-o", path, "--force", "--json").stdout)
     assert document["backends"]["vllm"]["fit"] == json.loads(made[0].read_text())["backends"]["vllm"]["fit"]
     assert document["page"] == str(path.with_suffix(".html"))
+    again = batchyard("calibrate", known, "-o", path)
+    assert f"replaced: {path} held a calibration of {known.name}" in again.stderr
+    path.write_text(json.dumps(document | {"sweep": "another"}))
+    refused = batchyard("calibrate", known, "-o", path)
+    assert refused.stderr == (
+        f"error: {path} is there already and is no calibration of {known.name}; --force overwrites it\n"
+    )
 
 
 def test_it_lies_in_the_sweep_by_default_and_is_made_anew(known: Path, batchyard: Batchyard, tmp_path: Path):
