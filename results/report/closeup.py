@@ -96,8 +96,8 @@ def chosen_of(series: Sequence[Series]) -> list[tuple[Series, TrialSummary]]:
         for one in series
         if (cell := one.at(rate)) is not None
     ]
-    found.sort(key=lambda item: item[1].key not in firsts)
-    return [item[1:] for item in sorted(found[:MOST_TRIALS], key=lambda item: item[0])]
+    kept = sorted(found, key=lambda item: item[1].key not in firsts)[:MOST_TRIALS]
+    return [item[1:] for item in found if item in kept]
 
 
 def block(made: Sequence[TrialRows], rates: Sequence[float]) -> Block:
@@ -240,8 +240,6 @@ def _slots_live() -> dict[str, object]:
         "colours": COLOURS,
         "layout": theme.layout(height_px=_HEIGHTS_PX["slots"], legend=True, barmode="overlay", bargap=0.12),
         "axis": theme.axis(""),
-        "paper": theme.PAPER,
-        "ink": theme.INK,
     }
 
 

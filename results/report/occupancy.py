@@ -41,8 +41,6 @@ def panel(findings: Findings) -> Panel | Absent:
         live={
             "views": [view.specification() for view in views.values()],
             "moments": [_moments([one for one in findings.occupancy if one.rate == rate]) for rate in rates],
-            "paper": theme.PAPER,
-            "ink": theme.INK,
         },
         notes=(
             "Each row is a slot, each column one forward pass; all strategies get the same requests. "

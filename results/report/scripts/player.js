@@ -6,7 +6,7 @@ const SLIDER_MOST = 1000; // whatever the number of steps, so that the link can 
 const reducedMotion = window.matchMedia("(prefers-reduced-motion: reduce)");
 
 // Give the player of a panel. load(score) before its view is returned; score: {steps, at(step) → x, said(step) → text,
-// subplots: [[x axis, y axis]], end (x), cover and ink (colours)}. shapes(): what covers the figure now.
+// subplots: how many}. The covers lie over the figure, because Plotly would draw all of it again for each frame.
 const makePlayer = (article) => {
   const room = article.querySelector("[data-extra]");
   const button = (text, title) => Object.assign(document.createElement("button"), { type: "button", className: "play", textContent: text, title });
@@ -16,6 +16,8 @@ const makePlayer = (article) => {
   slider.dataset.state = `${article.id}-moment`;
   slider.setAttribute("aria-label", "Moment that is shown");
   const said = document.createElement("output");
+  const chart = article.querySelector("[data-chart]"), figure = chart.parentElement;
+  const covers = [];
   room.append(play, back, slider, on, said);
   let score = null, timer = null;
 
@@ -25,29 +27,33 @@ const makePlayer = (article) => {
     move();
   };
   const ended = () => step() >= score.steps;
-  const edges = () => [ended() ? score.end : score.at(step()), score.end];
-  const shapes = () => {
-    const [from, to] = edges();
-    return score.subplots.flatMap(([x, y]) => [
-      { type: "rect", xref: x, yref: `${y} domain`, x0: from, x1: to, y0: 0, y1: 1, fillcolor: score.cover, opacity: 0.88, line: { width: 0 } },
-      { type: "line", xref: x, yref: `${y} domain`, x0: from, x1: from, y0: 0, y1: 1, line: { color: score.ink, width: ended() ? 0 : 2 } },
-    ]);
+  const place = () => {
+    if (score === null) return;
+    const origin = figure.getBoundingClientRect(), from = score.at(step());
+    covers.forEach((cover, i) => {
+      const suffix = i ? `${i + 1}` : "", plot = chart.querySelector(`.draglayer .nsewdrag[data-subplot="x${suffix}y${suffix}"]`);
+      cover.hidden = ended() || plot === null;
+      if (cover.hidden) return;
+      const { left, top, width, height } = plot.getBoundingClientRect(), [low, high] = chart.layout[`xaxis${suffix}`].range;
+      const share = Math.min(1, Math.max(0, (from - low) / (high - low)));
+      Object.assign(cover.style, {
+        left: `${left - origin.left + share * width}px`, top: `${top - origin.top}px`, width: `${(1 - share) * width}px`, height: `${height}px`,
+      });
+    });
   };
+  const follow = () => {
+    if (!chart.on) return setTimeout(follow, 200); // nothing is drawn yet
+    place();
+    return chart.on("plotly_afterplot", place);
+  };
+  follow();
   const tell = () => {
-    said.textContent = score.said(step());
+    said.textContent = unbroken(score.said(step()));
     slider.setAttribute("aria-valuetext", said.textContent);
   };
   const move = () => {
     if (score === null) return;
-    const chart = article.querySelector("[data-chart]");
-    if (chart.layout?.shapes) {
-      const [from] = edges(), moved = {};
-      chart.layout.shapes.forEach((shape, i) => {
-        moved[`shapes[${i}].x0`] = from;
-        if (shape.type === "line") Object.assign(moved, { [`shapes[${i}].x1`]: from, [`shapes[${i}].line.width`]: ended() ? 0 : 2 });
-      });
-      Plotly.relayout(chart, moved);
-    }
+    place();
     tell();
   };
   const pauseNow = () => {
@@ -92,9 +98,14 @@ const makePlayer = (article) => {
 
   const load = (next) => {
     score = next;
+    while (covers.length > score.subplots) covers.pop().remove();
+    while (covers.length < score.subplots) {
+      covers.push(Object.assign(document.createElement("div"), { className: "later", hidden: true }));
+      figure.append(covers.at(-1));
+    }
     tell();
   };
-  return { load, shapes };
+  return { load };
 };
 
 const players = Object.fromEntries(

@@ -39,14 +39,14 @@ const momentText = (trial, time) => {
     if (phase) counts[phase[0]] += 1;
     if (status === "finished" && planned + stay <= time) done += 1;
   }
-  return `${trial.setting}: ${counts.wait} waiting, ${counts.prefill + counts.decode} running, ${counts.held} held, ${done} returned`;
+  return `${trial.name}: ${counts.wait} waiting, ${counts.prefill + counts.decode} running, ${counts.held} held, ${done} returned`;
 };
 
 live.slots = async ({ data, choices, showsSeries }) => {
   const { about, trials } = await closeUpData();
   const rate = about.rates[Number(choices["arrival rate"])], said = about.said[Number(choices["arrival rate"])];
   const of = trials.filter((one) => one.rate === rate && showsSeries(one.series));
-  const first = [...new Map(of.toReversed().map((one) => [`${one.strategy} ${one.place}`, one])).values()].toReversed();
+  const first = of.filter((one, i) => of.findIndex(({ strategy, place }) => strategy === one.strategy && place === one.place) === i);
   const shown = first.slice(0, MOST_SUBPLOTS).map((trial) => ({ trial, ...slotsTaken(trial.requests, trial.slots) }));
   const uses = shown.map((one) => ({ name: one.trial.name, use: slotUse(one.trial, one) })).filter(({ use }) => use !== null);
   uses.sort((a, b) => b.use - a.use);
@@ -60,7 +60,7 @@ live.slots = async ({ data, choices, showsSeries }) => {
   const room = rowPx * rows + TITLE_PX * Math.max(0, shown.length - 1);
   const layout = { ...structuredClone(data.layout), height: Math.round(Math.max(200, room + MARGIN.t + MARGIN.b)), margin: MARGIN, annotations: [] };
   document.querySelector("#slots [data-chart]").style.minHeight = `${layout.height}px`; // what it keeps when the window changes
-  const traces = [], listed = new Set(), subplots = [];
+  const traces = [], listed = new Set();
   let top = room;
   shown.forEach(({ trial, taken, slots }, place) => {
     const suffix = place ? `${place + 1}` : "", bottom = top - rowPx * slots;
@@ -81,22 +81,20 @@ live.slots = async ({ data, choices, showsSeries }) => {
       text: `<b>${escaped(trial.setting)}</b> on ${escaped(trial.place)}`, x: 0, xref: "paper", xanchor: "left", y: top / room, yref: "paper",
       yanchor: "bottom", yshift: 3, showarrow: false, align: "left",
     });
-    subplots.push([`x${suffix}`, `y${suffix}`]);
     top = bottom - TITLE_PX;
   });
   players.slots.load({
-    steps: MOMENTS, at: (step) => (step * end) / MOMENTS, subplots, end, cover: data.paper, ink: data.ink,
-    said: (step) => (step >= MOMENTS ? "the whole trial" : `${durationText((step * end) / MOMENTS)}. ${shown.map(({ trial }) => momentText(trial, (step * end) / MOMENTS)).join("; ")}`),
+    steps: MOMENTS, at: (step) => (step * end) / MOMENTS, subplots: shown.length,
+    said: (step) => (step >= MOMENTS ? "the whole trial" : [`At ${durationText((step * end) / MOMENTS)}`, ...shown.map(({ trial }) => momentText(trial, (step * end) / MOMENTS))].join("\n")),
   });
-  layout.shapes = players.slots.shapes();
   const summary = `Slots over time at ${said}. ${uses.map(({ name, use }) => `${name}: running in ${numberText(100 * use)} % of slot-time`).join("; ")}.`;
   return { heading: unbroken(heading), note: "", charts: [{ data: traces, layout, summary }] };
 };
 
 // Of a simulated sweep the views are made in Python (results/report/occupancy.py); what moves over them is not.
 live.occupancy = ({ data, choices }) => {
-  const view = structuredClone(data.views[Number(choices["arrival rate"])]), { steps, names } = data.moments[Number(choices["arrival rate"])];
-  const [{ data: traces, layout }] = view.charts;
+  const view = data.views[Number(choices["arrival rate"])], { steps, names } = data.moments[Number(choices["arrival rate"])];
+  const [{ data: traces }] = view.charts;
   const at = (place, step) => {
     const counts = traces.filter((trace) => trace.xaxis === `x${place ? place + 1 : ""}`).map(({ name, base, x }) => {
       const holding = base.filter((begin, i) => begin <= step && step < begin + x[i]).length;
@@ -105,9 +103,8 @@ live.occupancy = ({ data, choices }) => {
     return `${names[place]}: ${counts.filter(Boolean).join(", ") || "nobody"}`;
   };
   players.occupancy.load({
-    steps, at: (step) => step, subplots: names.map((_, i) => [`x${i ? i + 1 : ""}`, `y${i ? i + 1 : ""}`]), end: steps, cover: data.paper, ink: data.ink,
-    said: (step) => (step >= steps ? "all passes that are drawn" : `pass ${step}. ${names.map((_, place) => at(place, step)).join("; ")}`),
+    steps, at: (step) => step, subplots: names.length,
+    said: (step) => (step >= steps ? "all passes that are drawn" : [`In pass ${step}`, ...names.map((_, place) => at(place, step))].join("\n")),
   });
-  layout.shapes = players.occupancy.shapes();
   return view;
 };
