@@ -9,6 +9,7 @@ from experiments.text_table import Column, lines
 from results.comparisons import THROUGHPUT
 from results.findings import CellSummary, Findings
 from results.footnotes import with_marks
+from results.report import numbers
 
 METRICS = (THROUGHPUT, "ttft_s_p50", "e2e_s_p50", "e2e_s_p99")  # means over repeats
 _COLUMNS = (
@@ -45,10 +46,10 @@ def table_lines(cells: Sequence[CellSummary], width: int | None) -> list[str]:
     """The table in lines of that width, a reservation each; without one in as many lines as cells, never cut."""
     rows: list[Sequence[str]] = [_UNITS]
     for cell in cells:
-        numbers = [_number(cell.mean(name)) for name in METRICS]
+        values = [numbers.number(cell.mean(name)) for name in METRICS]
         named = _verdicts(cell)
         first, *more = [", ".join(named)] if width is None else named or [""]
-        rows.append((cell.backend, cell.setting, f"{cell.rate:g}", *numbers, first))
+        rows.append((cell.backend, cell.setting, f"{cell.rate:g}", *values, first))
         rows += [("",) * 7 + (name,) for name in more]
     return lines(_COLUMNS, rows, sys.maxsize if width is None else width)
 
@@ -113,7 +114,3 @@ def _cell(cell: CellSummary) -> dict[str, Any]:
 
 def _verdicts(cell: CellSummary) -> list[str]:
     return sorted({verdict.name for trial in cell.trials for verdict in trial.verdicts})
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3g}"

@@ -15,6 +15,7 @@ from experiments.cells import Cell
 from experiments.running_results import Result
 from experiments.text_table import Column, fit, lines
 from experiments.time_left import about
+from results.report import numbers
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
 SPARKS = 16  # samples in a sparkline, one a second
@@ -195,10 +196,7 @@ def _result(result: Result) -> tuple[str, ...]:
 
 
 def _number(value: float | None, unit: str = "") -> str:
-    """Three digits, and never an exponent."""
-    if value is None:
-        return "–"
-    return (f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}") + unit
+    return numbers.NOTHING if value is None else numbers.number(value) + unit
 
 
 def _minutes(seconds: float) -> str:

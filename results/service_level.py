@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from results.metrics import column, with_metrics
 from results.records import Trial
+from results.report import numbers
 from results.trial_summary import summarise
 from results.windows import measured_period, planned_in, steady_start
 
@@ -107,4 +108,4 @@ def duration(seconds: float) -> str:
     """A length of time for a person, three digits."""
     if math.isinf(seconds):
         return "never"
-    return f"{seconds * 1000:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
+    return numbers.duration(seconds)

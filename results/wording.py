@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from results.findings import CellSummary, Change
+from results.report import numbers
 from results.statistics import FEWEST_PAIRS
 
 NO_MODEL = "none"  # the model and device of a backend that has none
@@ -75,7 +76,7 @@ def rates(values: Sequence[float]) -> str:
 
 def number(value: float) -> str:
     """Give three significant digits, never in powers of ten."""
-    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
+    return numbers.number(value)
 
 
 def _percent(value: float) -> str:

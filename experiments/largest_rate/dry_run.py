@@ -24,6 +24,7 @@ from experiments.preflight import check
 from experiments.resolved import Resolved
 from experiments.trial_time import AROUND_S, Span, capacities
 from results.place import check_place
+from results.report import numbers
 from results.store import Store
 
 FEWEST, USUAL, MANY = (
@@ -89,7 +90,7 @@ class _Planned:
 
     def row(self) -> tuple[str, ...]:
         starts = "once timed" if self.starts_at is None else f"about {self.starts_at:.2g}"
-        lasts = "not known" if self.lasts_s is None else f"{self.lasts_s:.3g} s"
+        lasts = "not known" if self.lasts_s is None else numbers.duration(self.lasts_s)
         done = f"{self.done}, complete" if self.complete else str(self.done)
         return (self.setting.backend, self.setting.label, starts, lasts, done)
 

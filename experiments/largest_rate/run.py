@@ -30,6 +30,7 @@ from experiments.sweep import Driver, drawn, fit, once_started, watched
 from results.earlier_run import move_aside
 from results.errors import StoreError
 from results.lock import SweepLock, refuse_if_driven
+from results.report import numbers
 from results.store import Store
 from results.sweep_document import RESOLVED, check_sweep
 from workloads.shape import shape
@@ -149,7 +150,7 @@ def _line(answer: Answer, cell: Cell, *, saturated: bool) -> str:
     """What the last trial of a setting said."""
     name = f"{answer.backend}  {answer.setting}"
     if saturated and answer.saturation is not None:
-        return f"{name}  all at once: {answer.saturation:.3g} req/s"
+        return f"{name}  all at once: {numbers.rate(answer.saturation)}"
     for one in answer.tried:
         if (one.rate, one.repeat) == (cell.rate, cell.repeat):
             return f"{name}  {one.rate:g} req/s {'within' if one.within else 'NOT within'}: {one.why}"

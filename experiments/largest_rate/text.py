@@ -6,6 +6,7 @@ from experiments.console import table
 from experiments.largest_rate.answers import Answer
 from experiments.largest_rate.question import Question
 from experiments.largest_rate.run import Outcome
+from results.report import numbers
 
 NOT_SETTLED = ", not settled"
 _TITLES = ("backend", "strategy", "within req/s", "beyond req/s", "all at once", "share", "trials")
@@ -34,9 +35,9 @@ def _row(answer: Answer) -> tuple[str, ...]:
     return (
         answer.backend,
         answer.setting,
-        open_end if low is None else f"{low:g}",
-        open_end if high is None else f"{high:g}",
-        "–" if answer.saturation is None else f"{answer.saturation:.3g}",
+        open_end if low is None else numbers.number(low),
+        open_end if high is None else numbers.number(high),
+        numbers.number(answer.saturation),
         "–" if share is None else f"{100 * share:.0f} %",
         f"{len(answer.tried)}{NOT_SETTLED if not answer.bracket.settled else ''}",
     )

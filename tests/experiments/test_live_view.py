@@ -118,7 +118,7 @@ def test_in_80_by_24_everything_is_there(planned: tuple[Cell, ...]) -> None:
     titles = "backend     setting             req/s rep tok/s TTFT p50 E2E p50 reservations"
     assert lines[5] == titles
     assert lines[6].split("  ")[0] == "huggingface naive · 4"
-    assert lines[6].endswith(" 2.5 1/3  1234 0.0123 s       –")
+    assert lines[6].endswith(" 2.5 1/3 1,234 0.0123 s       –")
     assert lines[7].split()[-2] == "overloaded,"  # the worse one first, where both do not fit
     assert len(lines) == 6 + 9
 

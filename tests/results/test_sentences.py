@@ -62,7 +62,13 @@ def test_factors_and_numbers_are_short() -> None:
     assert times(change(4.2, 4.0, 4.4)) == "×4.20 [4.00, 4.40]"
     assert times(change(1.1, 0.9, 1.4)) == "×1.10 [0.90, 1.40] (no difference shown)"
     assert times(change(12.34, pairs=2)) == "×12.3"
-    assert [number(value) for value in (0.5, 2.0, 3.14159, 1234.5)] == ["0.5", "2", "3.14", "1234"]
+    assert [number(value) for value in (0.5, 2.0, 3.14159, 1234.5, 5.6e-5)] == [
+        "0.5",
+        "2",
+        "3.14",
+        "1,234",
+        "0.000056",
+    ]
     assert repeats([change(1, pairs=1)]) == "one repeat, no interval"
     assert repeats([change(1, pairs=1), change(1, pairs=2)]) == "1 to 2 repeats, no interval"
     assert (
