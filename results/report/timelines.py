@@ -236,7 +236,9 @@ def _described(one: Timeline, present: Iterable[str]) -> dict[str, object]:
 
 
 def _packed(made: Sequence[Timeline], present: Iterable[str]) -> Block:
-    columns = {"at_ms": np.concatenate([np.rint(1000 * one.at_s) for one in made]).astype(np.int64)}
+    # The first sample is taken at the start, on the other side of a clock offset: it may be a millisecond early.
+    at_ms = [np.rint(1000 * np.maximum(one.at_s, 0)) for one in made]
+    columns = {"at_ms": np.concatenate(at_ms).astype(np.int64)}
     for key in present:
         values = np.concatenate([one.values[key] for one in made]) / QUANTITIES[key].unit
         columns[key] = np.where(np.isnan(values), 0, np.rint(np.maximum(values, 0)) + 1).astype(np.int64)

@@ -3,6 +3,7 @@
 import base64
 import json
 import zlib
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -140,6 +141,8 @@ def test_samples_are_drawn_where_there_are_any(made_sweep: ModuleType, tmp_path:
     assert one.values["cpu"][1:].tolist() == [1.5, 1.5]
     assert one.greatest["device"] == 0.5
     assert one.greatest["waiting"] == 1  # of the stamps, over every moment
+    early = replace(one, at_s=one.at_s - 0.002)  # the first sample's clock is the replica's
+    assert unpack(timelines._packed([early], ["waiting"]))["at_ms"] == [0, 998, 1998]
 
 
 def test_the_packed_timeline_reads_back(store: Store, findings: Findings) -> None:
