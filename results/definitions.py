@@ -308,5 +308,6 @@ RULES: Mapping[str, str] = {  # when a trial has a verdict; results/verdicts.py 
     "failures": "some requests failed or were rejected",
     "drifted": "|step probe ÷ median of the lane − 1| > 5 %",
     "shared-gpu": "another process was on the GPU when the trial began or ended",
+    "cap-fell": "a batch of naive ran out of memory, which lowered the cap",
     "replica-changed": "replica or engine at the end is not the one of the beginning, or is dead",
 }

@@ -22,6 +22,7 @@ VerdictName = Literal[
     "clock-vague",
     "drifted",
     "shared-gpu",
+    "cap-fell",
     "replica-changed",
 ]
 

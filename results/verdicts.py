@@ -10,6 +10,7 @@
     clock-vague     uncertainty or drift of the clock offset > 5 % of p50 TTFT
     drifted         |step probe ÷ median of the lane − 1| > 5 % (results/drift.py)
     shared-gpu      another process was on the GPU at the beginning or the end
+    cap-fell        a batch of naive ran out of memory: those after it are smaller than N
     replica-changed replica or engine at the end is not that of the beginning, or is dead
 
 The overload rule looks at the backlog (planned but not finished) sampled at each arrival. It is a size,
@@ -63,6 +64,7 @@ def verdicts(trial: Trial, measured: pa.Table, batches: int) -> tuple[Verdict, .
         _client_bound(measured),
         _clock_vague(trial, measured),
         _shared_gpu(trial),
+        _cap_fell(trial),
     )
     return tuple(verdict for verdict in found if verdict is not None)
 
@@ -206,3 +208,11 @@ def _replica_changed(trial: Trial) -> Verdict | None:
         return None
     detail = "the replica or its engine is not the one that began the trial, or is dead"
     return Verdict(name="replica-changed", detail=detail)
+
+
+def _cap_fell(trial: Trial) -> Verdict | None:
+    if trial.strategy != "naive" or trial.min_cap is None:
+        return None
+    asked = trial.knobs.get("max_batch_size")
+    detail = f"out of memory: batches were of at most {trial.min_cap} for a while, not of {asked}"
+    return Verdict(name="cap-fell", detail=detail)

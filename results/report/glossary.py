@@ -60,6 +60,8 @@ _MEANINGS: dict[str, str] = {
     "this trial and another may be the machine's.",
     "shared-gpu": "Another process computed on the trial's GPU when it began or ended: what was measured is in part that "
     "process's doing.",
+    "cap-fell": "A batch of naive ran out of memory, and the ones after it were smaller than N for a while: this is not the "
+    "batch size that was asked for.",
     "replica-changed": "The replica or engine was replaced or died in mid-trial: the trial does not count.",
 }
 VERDICTS: dict[str, str] = {name: f"{meaning} Rule: {RULES[name]}." for name, meaning in _MEANINGS.items()}

@@ -180,3 +180,9 @@ def test_a_gpu_that_others_computed_on_is_named_with_who_that_was(made_sweep: Mo
     found = judge(made_sweep, steady(), gpu_strangers=("GPU 0: pid 7 (other, 1.0 GiB)",))
     assert found.keys() == {"shared-gpu"}
     assert found["shared-gpu"].detail == "others computed on it: GPU 0: pid 7 (other, 1.0 GiB)"
+
+
+def test_a_naive_trial_whose_cap_fell_is_named_and_a_dynamic_one_is_not(made_sweep: ModuleType) -> None:
+    found = judge(made_sweep, steady(), strategy="naive", min_cap=2)
+    assert found["cap-fell"].detail == "out of memory: batches were of at most 2 for a while, not of 8"
+    assert judge(made_sweep, steady(), strategy="dynamic", min_cap=2) == {}
