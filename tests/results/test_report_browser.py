@@ -59,11 +59,12 @@ def test_every_figure_is_drawn_with_its_marks(browser: Any, page: Path) -> None:
     show(browser, page)
     drawn = browser.execute_script(
         "return [...document.querySelectorAll('[data-chart]')].map(e => ["
-        "e.closest('[data-panel]').id, e.querySelectorAll('path.point, .point path').length,"
+        "e.closest('[data-panel]').id, e.querySelectorAll('path.point, .point path, .js-line, .hm image').length,"
         "e.getBoundingClientRect().width, e.getAttribute('aria-label').length])"
     )
     assert [name for name, *_ in drawn] == [
-        "throughput", "latency", "goodput", "tradeoff", *["changes"] * 4, "knobs", "pareto", "splits", *["batches"] * 2, "timelines"
+        "throughput", "latency", "goodput", "tradeoff", *["changes"] * 4, *["knobs"] * 2, "pareto", "splits",
+        *["batches"] * 2, "timelines", "closeup", *["distributions"] * 3, "slots",
     ]  # fmt: skip
     for name, marks, width_px, summary in drawn:
         assert marks > 0, name
