@@ -12,7 +12,7 @@ from experiments.config import SweepConfig
 from experiments.consistency import unfilled_now
 from experiments.console import emit, show, table, tell
 from experiments.plan import LOAD_S, OTHER_LOAD_S, TIMING_S, EarlierRun, Plan, make_plan, to_dict
-from experiments.preflight import check
+from experiments.preflight import check, lanes_here
 from experiments.resolve import OUTPUT_TOKENS, REPEATS
 from experiments.sweep_record import begun, cells_of, sweep_root
 from experiments.trial_time import AROUND_S, Span
@@ -23,7 +23,7 @@ from results.store import Store
 from results.sweep_folder import is_sweep
 
 
-def dry_run(config: SweepConfig, results: Path, *, fresh: bool, as_json: bool) -> None:
+def dry_run(config: SweepConfig, results: Path, *, fresh: bool, as_json: bool, lanes: int = 0) -> None:
     """Say what the sweep would do. ConfigError, DeviceError or StoreError where it would be refused.
 
     A hub is not asked, the packaged model not converted, and who else uses the GPUs now is left open.
@@ -34,8 +34,10 @@ def dry_run(config: SweepConfig, results: Path, *, fresh: bool, as_json: bool) -
     cells_of(config, info)  # refuses a sweep that began with other cells
     trials = store.trials() if info is not None else []
     plan = make_plan(config, info, trials, _earlier(config, results, root, fresh=fresh))
+    count = 1
     if plan.left:
         check(config, tell, offline=True)
+        count = lanes_here(config, lanes)
         check_place(root)
     for warning in _unfilled(config, plan):
         tell(f"warning: {warning}")
@@ -44,9 +46,9 @@ def dry_run(config: SweepConfig, results: Path, *, fresh: bool, as_json: bool) -
     held = driver(root)
     running = held is not None and held.alive is True
     if as_json:
-        emit({"name": config.name, "folder": root, "running": running, **to_dict(plan)})
+        emit({"name": config.name, "folder": root, "running": running, "lanes": count, **to_dict(plan)})
         return
-    _show(config, plan, root)
+    _show(config, plan, root, count)
     if held is not None and running:
         show(f"It runs already: process {held.pid} since {held.since}.")
     show("Nothing was started, and nothing was written.")
@@ -83,7 +85,7 @@ def _unfilled(config: SweepConfig, plan: Plan) -> list[str]:
     return [f"{warning} (the rates are estimated)" for warning in found]
 
 
-def _show(config: SweepConfig, plan: Plan, root: str) -> None:
+def _show(config: SweepConfig, plan: Plan, root: str, lanes: int) -> None:
     left, planned = len(plan.left), len(plan.cells)
     stands = f"{planned - left} done, {left} left" if plan.begun else "not begun"
     show(f"{config.name}: {planned} cells ({stands}), results in {root}")
@@ -102,7 +104,9 @@ def _show(config: SweepConfig, plan: Plan, root: str) -> None:
     loads = sum(plan.loads.values())
     show(f"Engine loads: {loads} ({_by_backend(plan)}) with {len(plan.loads)} different engine set-ups.")
     each = ", ".join(f"repeat {repeat + 1} {_likely(span)}" for repeat, span in plan.repeats.items())
-    show(f"Time on one lane: {minutes(plan.whole)} ({each}); n GPUs take about an n-th.")
+    show(f"Time on one lane: {minutes(plan.whole)} ({each}); n lanes take about an n-th.")
+    if lanes > 1:
+        show(f"Time on {lanes} lanes: {minutes(plan.whole / lanes)}, and a load for each further lane.")
     for line in _rests_on(plan):
         show(f"  {line}")
 

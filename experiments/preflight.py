@@ -14,6 +14,7 @@ from deployments.vllm_build import require_gpu_for_cuda_build
 from experiments.cells import Cell, cells
 from experiments.config import SweepConfig
 from experiments.console import Say
+from experiments.lane_count import lane_count
 from experiments.resolved import Resolved
 from experiments.traffic import traffic
 from workloads.errors import WorkloadError
@@ -43,6 +44,12 @@ def check(config: SweepConfig, say: Say, *, offline: bool = False) -> None:
             raise config.error(("model",), str(error)) from error
         except WorkloadError as error:
             raise config.error(("workload", "prompts"), str(error)) from error
+
+
+def lanes_here(config: SweepConfig, asked: int) -> int:
+    """How many lanes the sweep has on this machine. ConfigError if more are asked for; 0 asks for none."""
+    found = visible_gpus() if any(setting.model is not None for setting in config.settings) else ()
+    return lane_count(config, asked, min(len(found), config.gpus or len(found)))
 
 
 def _check_engines(config: SweepConfig) -> None:

@@ -21,7 +21,7 @@ from experiments.console import Say
 from experiments.errors import ConfigError, SweepFailed
 from experiments.explain.over_sweep import with_guides
 from experiments.plan import trial_times
-from experiments.preflight import check
+from experiments.preflight import check, lanes_here
 from experiments.progress import SweepProgress
 from experiments.provenance import provenance
 from experiments.reserves import recorded
@@ -58,8 +58,12 @@ class Outcome:
         return self.done == self.planned
 
 
-def run_sweep(config: SweepConfig, root: str, say: Say, *, fresh: bool = False) -> Outcome:
+def run_sweep(
+    config: SweepConfig, root: str, say: Say, *, fresh: bool = False, asked_lanes: int = 0
+) -> Outcome:
     """Run the cells that are missing; returns at once if there are none. `fresh` keeps an earlier run aside.
+
+    `asked_lanes`: so many lanes; 0 is one for each GPU, or one.
 
     ConfigError, StoreError or DeviceError before anything is moved, written or started; then SweepFailed (an
     engine that `auto` must time cannot be loaded) or DiskFull. KeyboardInterrupt loses nothing.
@@ -72,8 +76,9 @@ def run_sweep(config: SweepConfig, root: str, say: Say, *, fresh: bool = False) 
             take_slo(config, store)
             return _outcome(root, planned, store, ran=0)
     check(config, say)
+    lanes = lanes_here(config, asked_lanes)
     on_model = any(setting.model is not None for setting in config.settings)
-    gpus = claim(say, config.gpus) if on_model else ()
+    gpus = claim(say, asked_lanes or config.gpus) if on_model else ()
     if fresh:
         move_aside(root)
     with SweepLock(root) as note:
@@ -91,7 +96,7 @@ def run_sweep(config: SweepConfig, root: str, say: Say, *, fresh: bool = False) 
         with once_started():
             say("starting Ray on this machine")
             with local_ray(gpus) as ray:
-                lane_board = start_board(lanes := max(1, ray.gpus))
+                lane_board = start_board(lanes)
                 if info is None or planned is None:
                     info = resolve_and_record(config, store, ray.gpus, say)
                     planned = cells(config, Resolved.from_dict(info["resolved"]))

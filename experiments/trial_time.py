@@ -39,6 +39,11 @@ class Span:
             self.high_s + other.high_s,
         )
 
+    def __truediv__(self, lanes: int) -> "Span":
+        """Spread evenly over so many lanes."""
+        likely_s = None if self.likely_s is None else self.likely_s / lanes
+        return Span(self.low_s / lanes, likely_s, self.high_s / lanes)
+
     @classmethod
     def of(cls, seconds: float) -> "Span":
         """No doubt about it."""

@@ -41,6 +41,26 @@ Folder = Annotated[
 Results = Annotated[
     Path, typer.Option(help="Folder that holds the sweeps' results.", parser=some_path, metavar="<path>")
 ]
+
+
+def lanes_asked(text: str | int) -> int:
+    """What `--lanes` was given: a number of lanes, or 0, which is the default, for auto."""
+    if text in (0, "auto"):
+        return 0
+    if not str(text).isdecimal() or int(text) < 1:
+        raise typer.BadParameter(f"must be auto or a number of lanes, at least 1, got {text!r}")
+    return int(text)
+
+
+Lanes = Annotated[
+    int,
+    typer.Option(
+        parser=lanes_asked,
+        metavar="<N|auto>",
+        show_default="auto",
+        help="Trials that run at the same time, each in a lane; auto is one for each GPU, or one.",
+    ),
+]
 AsJson = Annotated[
     bool, typer.Option("--json", help="One JSON document on standard output; all else on standard error.")
 ]

@@ -1,6 +1,7 @@
 """`batchyard status`: how one sweep stands, from another terminal while it runs, or after it was killed."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from experiments.commands.arguments import AsJson, Folder, command
@@ -23,13 +24,13 @@ def status(folder: Folder, as_json: AsJson = False) -> None:
         from results.standing import standing
 
         one = standing(folder)
-        cells = _cells(one)
+        cells, lanes = _cells(one), _lanes(one)
         for problem in warnings_of(one):
             tell(f"warning: {problem}")
         if as_json:
-            emit(_document(one, cells))
+            emit(_document(one, cells) | {"lanes": lanes})
         else:
-            _show(one, cells)
+            _show(one, cells, lanes)
 
 
 def _cells(one: "Standing") -> "Sequence[Cell]":
@@ -56,6 +57,14 @@ def _cells(one: "Standing") -> "Sequence[Cell]":
         return ()
 
 
+def _lanes(one: "Standing") -> dict[str, int]:
+    """Cells done in each lane, by its name."""
+    from results.store import Store
+
+    count = Counter(trial.lane for trial in Store(one.folder).trials() if trial.lane)
+    return dict(sorted(count.items()))
+
+
 def _document(one: "Standing", cells: "Sequence[Cell]") -> dict[str, Any]:
     return standing_document(one) | {
         "left_cells": _left(one),
@@ -79,7 +88,7 @@ def _document(one: "Standing", cells: "Sequence[Cell]") -> dict[str, Any]:
     }
 
 
-def _show(one: "Standing", cells: "Sequence[Cell]") -> None:
+def _show(one: "Standing", cells: "Sequence[Cell]", lanes: "Mapping[str, int]") -> None:
     show(f"{one.name}: {in_words(one)}")
     for backend, said in (one.info.get("simulated") or {}).get("backends", {}).items():
         show(f"simulated, not measured: {backend}: {said['text']}")
@@ -101,6 +110,8 @@ def _show(one: "Standing", cells: "Sequence[Cell]") -> None:
     if cells:
         for line in _table(one, cells):
             show(line)
+    if len(lanes) > 1:
+        show(f"cells done in lanes: {', '.join(f'{lane} {count}' for lane, count in lanes.items())}")
     named = {cell.cell_id: cell.in_words for cell in cells}
     for cell_id, failure in one.failed.items():
         show(f"failed: {named.get(cell_id, cell_id)}: {failure.in_words}")

@@ -10,6 +10,7 @@ from experiments.commands.arguments import (
     AsJson,
     Config,
     Folder,
+    Lanes,
     Results,
     check_results,
     command,
@@ -37,6 +38,7 @@ def sweep(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be run and how long it takes; start nothing.")
     ] = False,
+    lanes: Lanes = 0,
     results: Results = RESULTS,
     as_json: AsJson = False,
 ) -> None:
@@ -54,13 +56,14 @@ def sweep(
         if dry_run:
             from experiments.dry_run import dry_run as say_plan
 
-            say_plan(loaded, results, fresh=fresh, as_json=as_json)
+            say_plan(loaded, results, fresh=fresh, lanes=lanes, as_json=as_json)
             return
-        elsewhere = () if results == RESULTS else ("--results", results)
-        _run(loaded, results, fresh=fresh, again=command("sweep", config, *elsewhere), as_json=as_json)
+        options = [*(("--results", results) if results != RESULTS else ()), *_lanes_again(lanes)]
+        again = command("sweep", config, *options)
+        _run(loaded, results, fresh=fresh, lanes=lanes, again=again, as_json=as_json)
 
 
-def resume(folder: Folder, as_json: AsJson = False) -> None:
+def resume(folder: Folder, lanes: Lanes = 0, as_json: AsJson = False) -> None:
     """Go on with a sweep, or a capacity search, from its results folder, without its config file."""
     with one_line_errors():
         from experiments.config import parse
@@ -69,7 +72,7 @@ def resume(folder: Folder, as_json: AsJson = False) -> None:
 
         info = open_sweep(folder).read_sweep() or {}
         check_sweep(info, folder, CONFIGURED)
-        again = command("resume", folder)
+        again = command("resume", folder, *_lanes_again(lanes))
         if "capacity" in info:
             from experiments.commands.capacity import resume as resume_search
 
@@ -80,15 +83,19 @@ def resume(folder: Folder, as_json: AsJson = False) -> None:
             return
         loaded = parse(info["config"], source=f"{folder}/sweep.json")
         must_be_named(folder, f"{loaded.name}-{loaded.config_hash}")
-        _run(loaded, folder.resolve().parent, fresh=False, again=again, as_json=as_json)
+        _run(loaded, folder.resolve().parent, fresh=False, lanes=lanes, again=again, as_json=as_json)
 
 
-def _run(config: "SweepConfig", results: Path, *, fresh: bool, again: str, as_json: bool) -> None:
+def _lanes_again(lanes: int) -> tuple[object, ...]:
+    return ("--lanes", lanes) if lanes else ()
+
+
+def _run(config: "SweepConfig", results: Path, *, fresh: bool, lanes: int, again: str, as_json: bool) -> None:
     from experiments.sweep import run_sweep
     from experiments.sweep_record import sweep_root
 
     try:
-        outcome = run_sweep(config, sweep_root(config, results), tell, fresh=fresh)
+        outcome = run_sweep(config, sweep_root(config, results), tell, fresh=fresh, asked_lanes=lanes)
     except KeyboardInterrupt:
         tell(f"interrupted; nothing that was done is lost: `{again}` goes on")
         raise typer.Exit(130) from None

@@ -229,17 +229,19 @@ def test_resume_runs_the_config_that_is_in_the_folder(
 ):
     path = config_file()
     root = resumable(here, path)
-    ran: list[tuple[str, str]] = []
+    ran: list[tuple[str, str, int]] = []
 
-    def run(config: Any, where: str, say: Any, *, fresh: bool) -> Outcome:
+    def run(config: Any, where: str, say: Any, *, fresh: bool, asked_lanes: int) -> Outcome:
         assert not fresh
-        ran.append((config.config_hash, where))
+        ran.append((config.config_hash, where, asked_lanes))
         return ended(root, planned=4, done=4, ran=4)
 
     monkeypatch.setattr(experiments.sweep, "run_sweep", run)
     result = batchyard("resume", root)
     assert result.exit_code == 0, result.output
-    assert ran == [(load(path).config_hash, str(root))]
+    assert ran == [(load(path).config_hash, str(root), 0)]
+    assert batchyard("resume", root, "--lanes", 3).exit_code == 0
+    assert ran[1][2] == 3
     assert "page: page.html" in result.stdout
 
 

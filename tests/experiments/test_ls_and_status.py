@@ -115,6 +115,7 @@ def test_status_of_a_stopped_sweep(batchyard: Callable[..., Result], stopped: Pa
     assert lines[3].split() == ["backend", "strategy", "1/s", "4/s"]
     assert lines[4].split() == ["huggingface", "naive", "·", "4", "2/2", "1/2"]
     failed = [line for line in lines if line.startswith("failed: ")]
+    assert "cells done in lanes: lane-huggingface 3" not in lines, "of one there is nothing to say"
     assert failed[0] == "failed: huggingface  naive · 4  4 req/s  repeat 2: engine-dead: the engine is gone"
     assert len(failed) == 2
     assert lines[-1] == f"go on: batchyard resume {stopped}"
@@ -192,6 +193,8 @@ def test_status_of_a_complete_sweep(
     root = begun_sweep(made_config(repeats=1), results, done=14)
     shown = batchyard("status", root).stdout
     assert shown.startswith(f"{root.name}: complete\n")
+    assert "\ncells done in lanes: lane-huggingface 2, lane-vllm 12\n" in shown
+    assert document(batchyard("status", root, "--json"))["lanes"] == {"lane-huggingface": 2, "lane-vllm": 12}
     assert "go on: " not in shown
 
 
