@@ -52,3 +52,4 @@ bench: $(READY)  ## the cost of ourselves, as ratios of one run; TRACE=FILE adds
 	$(BIN)/python -m tests.benchmarks.overhead
 	$(BIN)/python -m tests.benchmarks.lockstep
 	$(BIN)/python -m tests.benchmarks.simulation $(TRACE)
+	$(BIN)/python -m tests.benchmarks.page

@@ -88,7 +88,7 @@ def panel(findings: Findings, series: Sequence[Series]) -> tuple[Panel | Absent,
                 "layout": chart.specification()["layout"],
             },
         ),
-        (_block(kept),),
+        (block(kept),),
     )
 
 
@@ -121,7 +121,8 @@ def _symbol(one: Series, cell: CellSummary) -> str:
     return points.symbol(one, overloaded=cell.overloaded, undecided=cell.undecided)
 
 
-def _block(kept: Sequence[Served]) -> packed.Block:
+def block(kept: Sequence[Served]) -> packed.Block:
+    """Give the requests of these trials, one after the other."""
     columns = {
         name: np.frombuffer(b"".join(getattr(one, name) for one in kept), "<u4")
         for name in ("ttft", "tpot", "itl", "tokens")
