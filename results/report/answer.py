@@ -1,6 +1,5 @@
 """The answer at the top: sentences, the scoreboard of all settings, how much of the plan is done."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -8,9 +7,9 @@ from results.comparisons import THROUGHPUT
 from results.findings import CellSummary, Findings, Sentence
 from results.footnotes import with_marks
 from results.report import headlines, numbers
-from results.report.decisive import size_of
+from results.report.decisive import most_throughput, size_of
 from results.report.glance import Fact, glance, knee
-from results.report.series import Series, rates_of, series_of
+from results.report.series import Series, main_place, rates_of, series_of
 from results.report.within import Goodput, goodput
 
 _KINDS = (
@@ -65,11 +64,13 @@ def answer(findings: Findings, series: Sequence[Series] | None = None) -> Answer
     series = series_of(findings) if series is None else series
     rates = rates_of(series)
     sentences, notes = with_marks(findings.sentences)
+    pair = most_throughput(findings)
+    size = None if pair is None else size_of(pair.other)
     return Answer(
         headline=headline(findings, series),
         progress=_progress(findings),
         repeats=_repeats(findings),
-        groups=tuple(_group(sentences, series, kind, title) for kind, title in _KINDS),
+        groups=tuple(_group(sentences, series, kind, title, size) for kind, title in _KINDS),
         notes=tuple(notes),
         scores=tuple(_score(one, findings, rates) for one in series),
         columns=_columns(rates) if rates else (),
@@ -109,20 +110,21 @@ def _repeats(findings: Findings) -> str:
     return f"{text} so far: no intervals below 3" if low < 3 else f"{text}, intervals at 95 %"
 
 
-def _group(sentences: Sequence[Sentence], series: Sequence[Series], kind: str, title: str) -> SentenceGroup:
-    """Show one sentence for each pair of strategies, on the backend where most have run and with one max_batch_size
-    if there are such; fold the others.
+def _group(
+    sentences: Sequence[Sentence], series: Sequence[Series], kind: str, title: str, size: float | None
+) -> SentenceGroup:
+    """Show one sentence for each pair of strategies, where most of them ran, with one max_batch_size if there are such
+    and that of the finding; fold the others.
     """
-    found = {one.key: one for one in series}
-    many = Counter(one.place for one in series)
+    found, main = {one.key: one for one in series}, main_place(series)
     of_kind = [sentence for sentence in sentences if sentence.kind == kind]
     shown: dict[tuple[str, str], Sentence] = {}
 
-    def order(one: Sentence) -> tuple[int, bool]:
+    def order(one: Sentence) -> tuple[bool, bool, bool]:
         base, other = found.get(one.base), found.get(one.other)
         if base is None or other is None:
-            return 0, True
-        return -many[other.place], size_of(base) != size_of(other)
+            return True, True, True
+        return other.place != main, size_of(base) != size_of(other), size_of(other) != size
 
     for sentence in sorted(of_kind, key=order):
         pair = (_family(found, sentence.base), _family(found, sentence.other))

@@ -1,10 +1,11 @@
-"""The worst of what puts a finding in doubt: one caveat, chosen by what it could do to the finding."""
+"""What puts a finding in doubt, ordered by what it could do to the finding: the worst first."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from results.findings import Findings, TrialSummary, VerdictName
 from results.report import numbers
+from results.sentences import OF_LATENCY
 from results.statistics import FEWEST_PAIRS
 
 _WORST: tuple[tuple[VerdictName, str], ...] = (  # first what could turn a finding round
@@ -26,34 +27,43 @@ class Caveat:
     detail: str
 
 
-def worst(findings: Findings, behind: Sequence[TrialSummary]) -> Caveat | None:
-    """Give the worst caveat of a finding that rests on the trials `behind`, else of the sweep; None where there is none.
+def caveats(findings: Findings, behind: Sequence[TrialSummary], *, of_latency: bool = True) -> list[Caveat]:
+    """Give what puts a finding in doubt that rests on the trials `behind`, else the sweep; the worst first.
 
-    Overload is none: sweeps overload on purpose, and what it excludes is not stated.
+    Overload is none: sweeps overload on purpose, and what it excludes is not stated. `of_latency`: whether the finding
+    is of a latency, which alone has to settle.
     """
+    return [
+        *_of_the_whole(findings),
+        *_of_trials(behind, "behind this finding", () if of_latency else OF_LATENCY),
+    ] or list(_of_trials(findings.trials, "of the sweep"))
+
+
+def _of_the_whole(findings: Findings) -> Iterator[Caveat]:
     if "simulated" in findings.sweep or any(
         one.trial.backend.startswith("simulated") for one in findings.trials
     ):
-        return Caveat(words="nothing was measured: a simulation", detail=_premise(findings))
+        yield Caveat(words="nothing was measured: a simulation", detail=_premise(findings))
     done = sum(not one.has("replica-changed") for one in findings.trials)
-    if done < findings.planned_cells and 2 * done < findings.planned_cells:
-        return Caveat(
-            words="most of the sweep is still to be done",
-            detail=f"{done:,} of {numbers.count(findings.planned_cells, 'planned cell')}",
-        )
+    if 2 * done < findings.planned_cells:
+        cells = numbers.count(findings.planned_cells, "planned cell")
+        yield Caveat(words="most of the sweep is still to be done", detail=f"{done:,} of {cells}")
     repeats = [len(cell.trials) for cell in findings.cells if cell.trials]
     if repeats and max(repeats) < FEWEST_PAIRS:
-        return Caveat(
-            words="too few repeats for an interval",
-            detail=f"{numbers.count(max(repeats), 'repeat')}: nothing here is shown to differ",
+        few = numbers.count(max(repeats), "repeat")
+        yield Caveat(
+            words="too few repeats for an interval", detail=f"{few}: nothing here is shown to differ"
         )
-    for trials, where in ((behind, "behind this finding"), (findings.trials, "of the sweep")):
-        for name, words in _WORST:
-            marked = [one for one in trials if one.has(name)]
-            if marked:
-                count = f"{len(marked):,} of {numbers.count(len(trials), 'trial')} {where}"
-                return Caveat(words=words, detail=f"{name}: {count}; {_detail(marked, trials, name)}")
-    return None
+
+
+def _of_trials(
+    trials: Sequence[TrialSummary], where: str, without: Collection[VerdictName] = ()
+) -> Iterator[Caveat]:
+    for name, words in _WORST:
+        marked = [one for one in trials if one.has(name)]
+        if marked and name not in without:
+            count = f"{len(marked):,} of {numbers.count(len(trials), 'trial')} {where}"
+            yield Caveat(words=words, detail=f"{name}: {count}; {_detail(marked, trials, name)}")
 
 
 def _detail(marked: Sequence[TrialSummary], trials: Sequence[TrialSummary], name: VerdictName) -> str:

@@ -6,11 +6,14 @@ from dataclasses import dataclass
 
 from results.comparisons import THROUGHPUT
 from results.findings import Findings, Split
-from results.report import caveats, glossary, headlines, numbers
+from results.report import glossary, headlines, numbers
+from results.report.caveats import caveats
 from results.report.decisive import Pair, most_throughput, quickest, size_of
 from results.report.expected import MEANINGS
 from results.report.series import Series, main_place, side_name
 from results.report.within import SHARE, largest_within
+
+NOT_JUDGED = "not judged"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +39,7 @@ def glance(findings: Findings, series: Sequence[Series]) -> tuple[Fact, ...]:
         _knees(findings, series, pair),
         *_split(findings, pair),
         *_within(findings, series),
-        _doubt(findings, pair),
+        _doubt(findings, pair, of_latency=most is None),
         _expected(findings),
     ]
     return tuple(found)
@@ -45,6 +48,9 @@ def glance(findings: Findings, series: Sequence[Series]) -> tuple[Fact, ...]:
 def _winner(findings: Findings, most: Pair | None, quick: Pair | None) -> Fact:
     question = "Which strategy wins?"
     if most is None and quick is None:
+        strategies = dict.fromkeys(cell.strategy for cell in findings.cells)
+        if len(strategies) == 1:
+            return Fact(question=question, answer=f"only {next(iter(strategies))} has run")
         said = headlines.no_throughput(findings) or "No two strategies have run at one rate yet."
         return Fact(question=question, answer="none is shown to", detail=(said,))
     winners = [
@@ -55,9 +61,11 @@ def _winner(findings: Findings, most: Pair | None, quick: Pair | None) -> Fact:
         f"{what} at {numbers.rate(pair.change.rate)}: {pair.other.setting} on {pair.other.place}"
         for pair, what in winners
     ]
-    if most is None:
+    if most is None and quick is not None:
         detail.append(headlines.no_throughput(findings) or "")
-    return Fact(question=question, answer=" and ".join(names), detail=tuple(filter(None, detail)))
+    unsure = any(pair.change.low is None for pair, _ in winners)
+    answer = " and ".join(names) + (", not yet surely" if unsure else "")
+    return Fact(question=question, answer=answer, detail=tuple(filter(None, detail)))
 
 
 def _gain(most: Pair | None, quick: Pair | None) -> list[Fact]:
@@ -101,7 +109,7 @@ def _knees(findings: Findings, series: Sequence[Series], pair: Pair | None) -> F
     others = [f"{one.setting}: {knees[one.key]}" for one in _nearest(there, first)]
     return Fact(
         question="Where does it stop keeping up?",
-        answer=f"{knees[first.key]} req/s",
+        answer=knees[first.key] + (" req/s" if knees[first.key] != NOT_JUDGED else ""),
         detail=(
             f"{first.setting} on {place}; {'; '.join(others)}" if others else f"{first.setting} on {place}",
         ),
@@ -132,7 +140,7 @@ def knee(one: Series, findings: Findings) -> str:
         return f"below {numbers.number(high)}" + (
             ", lower not judged" if any(rate < high for rate in unjudged) else ""
         )
-    return "not judged"
+    return NOT_JUDGED
 
 
 def _split(findings: Findings, pair: Pair | None) -> list[Fact]:
@@ -178,14 +186,16 @@ def _within(findings: Findings, series: Sequence[Series]) -> list[Fact]:
     return facts
 
 
-def _doubt(findings: Findings, pair: Pair | None) -> Fact:
+def _doubt(findings: Findings, pair: Pair | None, *, of_latency: bool) -> Fact:
     behind = [trial for cell in pair.cells for trial in cell.trials] if pair is not None else []
-    found = caveats.worst(findings, behind)
-    if found is None:
-        return Fact(question="What to doubt most?", answer="no reservation about any trial", more="trust")
-    return Fact(
-        question="What to doubt most?", answer=found.words, detail=(found.detail,), doubt=True, more="trust"
-    )
+    found = caveats(findings, behind, of_latency=of_latency)
+    question = "What to doubt most?"
+    if not found:
+        return Fact(question=question, answer="no reservation about any trial", more="trust")
+    worst, *others = found
+    also = f"also: {'; '.join(one.words for one in others)}" if others else ""
+    detail = tuple(filter(None, (worst.detail, also)))
+    return Fact(question=question, answer=worst.words, detail=detail, doubt=True, more="trust")
 
 
 def _expected(findings: Findings) -> Fact:

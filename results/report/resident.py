@@ -16,7 +16,7 @@ from results.report import axes, glossary, numbers, points, theme
 from results.report.knobs import Setting, settings_of
 from results.report.panel import SEPARATOR, Absent, Chart, Choice, Control, Panel, Table, View
 from results.report.series import rates_of, series_of
-from results.report.within import SHARE, WITHIN
+from results.report.within import SHARE, is_within
 
 _HEADING = "How many requests to keep resident"
 _TTFT = "ttft_s_p95"
@@ -90,11 +90,7 @@ def sizes_of(settings: Sequence[Setting]) -> list[Sizes]:
 
 def largest_within(group: Sizes, rate: float, slo: Slo) -> int | None:
     """Give the largest size with which at least 99 % keep the SLO; None if there is none."""
-    kept = [
-        one.size
-        for one, cell in group.cells(rate)
-        if (share := cell.mean(slo.of("goodput_share"))) is not None and share >= WITHIN
-    ]
+    kept = [one.size for one, cell in group.cells(rate) if is_within(cell.mean(slo.of("goodput_share")))]
     return max(kept, default=None)
 
 

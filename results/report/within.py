@@ -21,12 +21,17 @@ class Goodput:
     rows: tuple[tuple[Series, tuple[str, ...]], ...]
 
 
+def is_within(share: float | None) -> bool:
+    """Whether so large a share of the offered requests keeps an SLO; a billionth less is rounding."""
+    return share is not None and share >= WITHIN - 1e-9
+
+
 def largest_within(one: Series, slo: Slo) -> float | None:
     """Give that rate (req/s); None if there is none. Naive may keep an SLO in a band alone: it waits where few arrive."""
     kept = [
         cell.rate
         for cell in one.cells
-        if not cell.overloaded and (cell.mean(slo.of("goodput_share")) or 0.0) >= WITHIN
+        if not cell.overloaded and is_within(cell.mean(slo.of("goodput_share")))
     ]
     return max(kept, default=None)
 
