@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from results.comparisons import THROUGHPUT
 from results.findings import Change, Findings
-from results.report import glossary, numbers
+from results.report import glossary, largest_rate, numbers
 from results.report.decisive import Pair, decisive, highest, lowest, most_throughput, quickest
 from results.report.series import Series
 
@@ -21,8 +21,13 @@ _QUICKER = {
 
 
 def main(findings: Findings) -> str | None:
-    """State the finding: throughput where it tells strategies apart, else p50 TTFT, else that neither does."""
-    return throughput(findings) or _quicker(findings, LATENCY) or no_throughput(findings)
+    """State the finding: of a search its answer; throughput where it tells strategies apart, else p50 TTFT, else that neither does."""
+    return (
+        largest_rate.headline(findings)
+        or throughput(findings)
+        or _quicker(findings, LATENCY)
+        or no_throughput(findings)
+    )
 
 
 def throughput(findings: Findings) -> str | None:

@@ -1,28 +1,31 @@
 """The largest rates within a service level, where a folder is of such a search (`batchyard capacity`)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from results.findings import Findings
 from results.report import numbers
 
 COLUMNS = (
     "strategy",
-    "largest rate within (req/s)",
-    "lowest rate beyond",
-    "completed when all are there at once",
+    "within, req/s",
+    "beyond, req/s",
+    "all at once",
     "share of that",
     "trials",
-    "what it does not keep beyond",
+    "why not beyond",
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LargestRates:
-    """The service level in words, and a row of texts for each setting."""
+    """The service level in words, a row of texts for each setting, and whether each search came to its bracket."""
 
     level: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    settled: bool
 
 
 def largest_rates(findings: Findings) -> LargestRates | None:
@@ -45,4 +48,29 @@ def largest_rates(findings: Findings) -> LargestRates | None:
                 str(one.get("why_beyond") or numbers.NOTHING),
             )
         )
-    return LargestRates(level=asked["text"], columns=COLUMNS, rows=tuple(rows))
+    settled = all(one.get("settled", True) for one in asked["answers"])
+    return LargestRates(level=asked["text"], columns=COLUMNS, rows=tuple(rows), settled=settled)
+
+
+def headline(findings: Findings) -> str | None:
+    """Which setting keeps the service level at the largest rate, and how far the next one does; None for another sweep."""
+    asked = findings.sweep.get("capacity")
+    if asked is None:
+        return None
+    within = [one for one in asked["answers"] if one["within"] is not None]
+    if not within:
+        searched = all(one["complete"] for one in asked["answers"])
+        return (
+            f"No setting {'keeps' if searched else 'has been seen to keep'} {asked['text']} at any rate tried"
+        )
+    first, *others = sorted(within, key=lambda one: -float(one["within"]))
+    said = f"{_name(first)} keeps {asked['text']} up to {numbers.rate(first['within'])}"
+    if first["beyond"] is not None:
+        said += f" and not at {numbers.number(first['beyond'])}"
+    if others:
+        said += f"; the next, {_name(others[0])}, up to {numbers.number(others[0]['within'])}"
+    return said[0].upper() + said[1:]
+
+
+def _name(one: Mapping[str, Any]) -> str:
+    return f"{one['setting']} on {one['backend']}"

@@ -4,7 +4,9 @@ Arrivals at equal gaps and answers of one length leave nothing to chance: below 
 backlog grows from the first batch on. (On real engines it runs cells by `experiments.sweep.fit`, as a sweep does.)
 """
 
+import html
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -65,6 +67,11 @@ def test_the_bracket_holds_the_capacity_and_is_as_narrow_as_asked(search: Search
         assert answer["why_beyond"].startswith(("overloaded: ", "p99 E2E ≤ 1.5 s: "))
     page = (folder(tmp_path) / "report.html").read_text()
     assert "Largest rate with p99 E2E ≤ 1.5 s" in page
+    [heading] = re.findall(r"<h1>(.*)</h1>", page)
+    said = " ".join(html.unescape(heading).split())  # at no-break spaces too
+    assert re.match(
+        r"(Naive|Dynamic) · 8.* on simulated keeps p99 E2E ≤ 1.5 s up to 1[\d.]+ req/s and not at", said
+    )
 
 
 def test_an_engine_that_forms_its_batch_anew_is_searched_too(search: Search):
