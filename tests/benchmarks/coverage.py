@@ -14,6 +14,16 @@
 3. The overload verdict, of trials of 500 arrivals: false alarms at ρ = 0.9 (at most 5 % is asked), found at ρ = 1.3 (at
    least 80 %), for each strategy at its own capacity; and trials of 199 arrivals are said to be too short.
 
+Found at commit 8da10a3, with 200 sweeps of each size and the truth of 2,000 runs:
+
+    the interval holds the truth         71 of 72 shares are from 90 to 98 %; all together 94.8 %. The other: 89.0 % of
+                                         ten repeats, p99 E2E of dynamic ÷ naive at 0.7
+    no difference, other requests        90.5 to 98.5 % of the intervals of a share; all together 94.8 %
+    no difference, two runs of a config  93.5 to 99.5 %; all together 96.7 %
+    overloaded at ρ = 0.9, at 1.3        2.9 and 99.3 % (naive, lockstep), 2.8 and 99.2 % (naive), 2.8 and 99.1 % (dynamic),
+                                         1.0 and 98.9 % (continuous), of 1,000 trials each
+    too short with 199 arrivals          100 %
+
 Trials of 1 and 2: 300 Poisson arrivals at 0.7 and at 1.3 of what naive serves at most, an engine that forms its batch
 anew at each step; the rest in seeded_trials.py. E2E over the common steady window; throughput over it, and over
 everything to the last completion, whose end depends on the slowest request alone.
