@@ -167,8 +167,12 @@ def packed_requests(rows: TrialRows) -> dict[str, Ints]:
 
 
 def packed_batches(rows: TrialRows) -> dict[str, Ints]:
-    """Give the batches that were launched in the same units: number, launch, length, size and trigger plus 1."""
+    """Give the batches that were launched in the same units: number, launch, length, size and trigger plus 1.
+
+    Without those of trigger join: an engine that takes requests at once forms none of them.
+    """
     batches = rows.told("batch")
+    batches = batches.filter(pc.not_equal(pc.fill_null(batches.column("trigger"), ""), "join"))
     launched, ended = (_units(column(batches, name)) for name in ("launched_s", "ended_s"))
     known = ~np.isnan(launched) & ~np.isnan(ended)
     triggers = pc.index_in(batches.column("trigger"), pc.cast(list(theme.TRIGGERS), "string"))

@@ -45,7 +45,8 @@ def panel(findings: Findings) -> Panel | Absent:
         reason = "Two settings have to finish at the same arrival rate."
         return Absent(name="pareto", heading=_HEADING, reason=reason)
     held = [rate for rate in rates if any(one.compared for one in points_of(series, rate, names[0]))]
-    rates.sort(key=lambda rate: (rate != (held or rates)[-1], -rate))
+    first = (held or rates)[-1]
+    rates.sort(key=lambda rate: (rate != first, -rate))
     found = [[points_of(series, rate, name) for name in names] for rate in rates]
     heading = _heading(found[0][0], rates[0], names[0])
     chart = Chart(figure=go.Figure(layout={"height": _HEIGHT_PX}), summary=heading)

@@ -131,6 +131,9 @@ def test_the_first_rate_of_the_front_is_the_highest_that_someone_keeps_up_with(
         for rate in (1.0, 5.0)
     ]
     assert live(pareto.panel(findings_of(*over, *well)))["rates"] == ["5 req/s", "50 req/s", "1 req/s"]
+    alone = live(pareto.panel(findings_of(*over)))
+    assert alone["rates"] == ["50 req/s"]
+    assert "every setting is overloaded or cut off" in alone["views"][0][0]["heading"]
 
 
 def test_the_largest_size_within_the_slo_is_named_and_preemptions_are_warned_of(

@@ -29,6 +29,7 @@ REQUESTS: tuple[dict[str, Any], ...] = (
 BATCHES: tuple[dict[str, Any], ...] = (
     {"batch_id": 0, "size": 2, "trigger": "size", "launched_s": 1.0, "ended_s": 4.0},
     {"batch_id": 1, "size": 1, "trigger": "flush", "launched_s": 5.0, "ended_s": 6.0},
+    {"batch_id": 2, "size": 1, "trigger": "join", "launched_s": 6.0, "ended_s": 7.0},
     {
         "kind": "step",
         "batch_id": 0,
