@@ -1,5 +1,6 @@
 """What the rows of a trial say of padding, caps and skips, and the figures made of it."""
 
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -7,8 +8,13 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from results.padded_batches import BINS, MOST_POINTS, most_skips, padded_batches
+from results.findings import Findings
+from results.padded_batches import BINS, MOST_POINTS, PaddedBatches, most_skips, padded_batches
 from results.records import BATCHES
+from results.report import memory, padding
+from results.report.panel import Absent, Panel
+from results.store import Store
+from results.summary import find
 from tests.results.made_sweep import batch_row, make_trial, request_row, request_table
 
 ORDERED = {"strategy": "dynamic", "setting": "length", "max_batch_size": 4, "order": "length", "max_skips": 3}
@@ -106,3 +112,38 @@ def test_a_trial_in_order_of_length_tells_its_skips(made_sweep: ModuleType):
 
 def test_a_table_without_launches_has_no_skips():
     assert most_skips(request_table([request_row()]), table()) is None
+
+
+def with_padded(findings: Findings, padded: PaddedBatches | None, triggers: dict[str, int]) -> Findings:
+    """The first cell has these batches in each repeat, the others none."""
+    first, *others = findings.cells
+    trials = tuple(replace(one, padded=padded, triggers=triggers) for one in first.trials)
+    plain = [replace(cell, trials=tuple(replace(one, padded=None) for one in cell.trials)) for cell in others]
+    return replace(findings, cells=(replace(first, trials=trials), *plain))
+
+
+def test_the_page_states_a_fallen_cap_and_draws_it_over_time(made_store: Store):
+    findings = find(made_store)
+    fell = of_trial(
+        launch(0, 1.0, size=8, out_of_memory=True),
+        launch(1, 2.0, cap=4, size=4, trigger="memory"),
+        launch(2, 6.0, cap=5, size=5),
+    )
+    made = memory.panel(with_padded(findings, fell, {"memory": 1, "size": 1}))
+    assert isinstance(made, Panel)
+    repeats = len(findings.cells[0].trials)
+    assert made.first.heading.startswith("The cap fell from 8 to 4 with ")
+    assert made.first.heading.endswith(f"{repeats} batches ran out of memory")
+    drawn = made.first.charts[0].figure.data
+    line, points = drawn[0], drawn[repeats:]
+    assert (line.x, line.y, line.line.shape) == ((1, 2, 6, 6), (8, 4, 5, 5), "hv")
+    assert {one.name: (set(one.x), set(one.y)) for one in points} == {
+        "launched by memory": ({2.0}, {4}),
+        "ran out of memory": ({1.0}, {8}),
+    }
+
+
+def test_without_memory_or_a_twin_the_page_has_no_such_figures(made_store: Store):
+    plain = with_padded(find(made_store), of_trial(launch(0, 1.0)), {"size": 1})
+    assert isinstance(memory.panel(plain), Absent)
+    assert isinstance(padding.panel(plain), Absent)
