@@ -7,7 +7,7 @@ from html import escape
 import plotly.graph_objects as go
 
 from results.findings import CellSummary, Findings
-from results.report import numbers, theme
+from results.report import drawn, numbers, theme
 from results.report.panel import Absent, Chart, Choice, Control, Mark, Panel, Table, View
 from results.report.series import Series, main_place, rates_of, series_of
 
@@ -126,7 +126,7 @@ def _sizes_chart(series: Sequence[Series], rate: float) -> Chart:
         xaxis=theme.axis("requests in a batch or step (dot: share, bar: mean)", range=[0, largest * 1.08]),
         yaxis=_rows_axis(series),
     )
-    figure = go.Figure(data=traces, layout=layout)
+    figure = drawn.figure(traces, layout)
     lines = [f"{one.name}: mean {numbers.number(_mean(one.at(rate)))}." for one in series]
     return Chart(
         figure=figure, title="Sizes", summary=f"Batch sizes at {numbers.rate(rate)}. {' '.join(lines)}"
@@ -177,7 +177,7 @@ def _triggers_chart(series: Sequence[Series], rate: float) -> Chart:
         xaxis=theme.axis("share of batches by trigger (%)", range=[0, 100]),
         yaxis=_rows_axis(series),
     )
-    figure = go.Figure(data=traces, layout=layout)
+    figure = drawn.figure(traces, layout)
     lines = [
         f"{one.name}: "
         + (", ".join(f"{name} {100 * share:.0f} %" for name, share in shares[one.key].items()) or "none")

@@ -11,7 +11,7 @@ from html import escape
 import plotly.graph_objects as go
 
 from results.findings import Change, Findings
-from results.report import decisive, glossary, headlines, numbers, theme
+from results.report import decisive, drawn, glossary, headlines, numbers, theme
 from results.report.axes import log_axis, rate_axis
 from results.report.panel import SEPARATOR, Absent, Chart, Choice, Control, Mark, Panel, Table, View
 from results.report.points import error_bars, symbol
@@ -107,7 +107,7 @@ def _chart(base: Series, changes: Sequence[Change], metric: str, series: Sequenc
         yaxis=log_axis("times the base", [low, high], numbers.ratio),
         shapes=[theme.no_change("y", 1)],
     )
-    figure = go.Figure(data=traces, layout=layout)
+    figure = drawn.figure(traces, layout)
     better = glossary.metric_of(metric)[0].better
     title = f"{headlines.capital(glossary.label(metric))} ({better} is better)"
     return Chart(figure=figure, title=title, summary=_summary(base, of_metric, title))

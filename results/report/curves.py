@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import plotly.graph_objects as go
 
 from results.findings import Findings, Guide
-from results.report import glossary, headlines, numbers, theme, theory
+from results.report import drawn, glossary, headlines, numbers, theme, theory
 from results.report.axes import log_axis, rate_axis
 from results.report.curve_parts import (
     latencies,
@@ -101,7 +101,7 @@ def _against_rate(series: Sequence[Series], metric: Metric, statistic: str, guid
         )
     )
     layout = theme.layout(height_px=430, xaxis=rate_axis(rates_of(series)), yaxis=y)
-    figure = go.Figure(data=traces, layout=layout)
+    figure = drawn.figure(traces, layout)
     return Chart(figure=figure, summary=summary(series, name))
 
 

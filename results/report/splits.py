@@ -7,7 +7,7 @@ from html import escape
 import plotly.graph_objects as go
 
 from results.findings import Change, Findings, Split
-from results.report import changes, glossary, headlines, numbers, theme
+from results.report import changes, drawn, glossary, headlines, numbers, theme
 from results.report.panel import SEPARATOR, Absent, Chart, Choice, Control, Mark, Panel, Table, View
 from results.report.points import error_bars
 from results.report.series import side_name
@@ -126,7 +126,7 @@ def _chart(splits: Sequence[Split], label: str) -> Chart:
         ),
         yaxis=theme.axis("", autorange="reversed", type="category"),
     )
-    figure = go.Figure(data=traces, layout=layout)
+    figure = drawn.figure(traces, layout)
     return Chart(figure=figure, summary=_summary(splits, label))
 
 

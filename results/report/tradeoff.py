@@ -2,11 +2,9 @@
 
 from collections.abc import Sequence
 
-import plotly.graph_objects as go
-
 from results.comparisons import THROUGHPUT
 from results.findings import Findings
-from results.report import glossary, numbers, theme
+from results.report import drawn, glossary, numbers, theme
 from results.report.axes import log_axis
 from results.report.curve_parts import latencies, metric_control, percentile_control, summary, table
 from results.report.glossary import Metric
@@ -53,7 +51,7 @@ def _against_throughput(series: Sequence[Series], metric: Metric, statistic: str
     layout = theme.layout(
         height_px=460, xaxis=theme.axis("throughput (tokens/s)", rangemode="tozero"), yaxis=y
     )
-    figure = go.Figure(data=traces, layout=layout)
+    figure = drawn.figure(traces, layout)
     return Chart(figure=figure, summary=f"Against throughput. {summary(series, name)}")
 
 
