@@ -8,6 +8,7 @@ from pathlib import Path
 
 from experiments.console import Say
 from experiments.explain.over_sweep import with_guides
+from experiments.reading import side_by_side
 from experiments.simulation.occupancy import with_occupancy
 from results.errors import StoreError
 from results.read import folder_names, open_sweep
@@ -42,7 +43,7 @@ def draw(folders: Sequence[Path], path: Path, *, refresh_s: int | None = None) -
     began_s = time.monotonic()
     stores = [_store(folder) for folder in folders]
     found = [
-        (name, with_occupancy(with_guides(find(store), store.root)), store)
+        (name, with_occupancy(with_guides(find(store, side_by_side), store.root)), store)
         for name, store in zip(folder_names(stores), stores, strict=True)
     ]
     sweeps = several.shown(found)
