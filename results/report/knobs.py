@@ -31,7 +31,7 @@ _OF_TRIALS = (
 _STATISTICS = ("p50", "p99")
 _ROW_PX = 46
 _NOTE = (
-    "Darker: more. A cell is the mean over repeats; an overloaded one's latency describes the drain limit, not the "
+    "The stronger the colour, the more. A cell is the mean over repeats; an overloaded one's latency describes the drain limit, not the "
     "server. An empty cell was not in the sweep."
 )
 

@@ -48,7 +48,7 @@ _NEUTRALS: dict[str, str] = {
     "#2d7f8f": "#58b5c6",
     WAIT: "#4b4437",
     SCALE[0]: "#232a33",
-    SCALE[1]: "#b9a5f5",
+    SCALE[1]: "#7763c9",
 }
 DARK: dict[str, str] = _NEUTRALS | {
     light: dark for shades in (*FAMILIES.values(), OTHERS) for light, dark in shades

@@ -52,7 +52,7 @@ live.slots = async ({ data, choices, showsSeries }) => {
   uses.sort((a, b) => b.use - a.use);
   const ends = uses.length > 1 ? [uses[0], uses.at(-1)] : uses;
   const heading = ends.length
-    ? `At ${said} requests run in ${ends.map(({ name, use }) => `${numberText(100 * use)} % of all slot-time with ${name}`).join(" and ")}`
+    ? `At ${said} requests run in ${ends.map(({ name, use }) => `${numberText(100 * use)}\u00a0% of all slot-time with ${name}`).join(" and ")}`
     : `At ${said} no request was begun`;
   const end = Math.max(...shown.flatMap(({ trial }) => trial.requests.map((one) => one.planned + one.stay)), 0);
   const rows = shown.reduce((sum, { slots }) => sum + slots, 0);
