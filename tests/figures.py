@@ -15,7 +15,7 @@ from PIL import Image
 from tests.chromium import chromium, show
 
 ABOVE_PX = 200  # of a window beside the page
-COLOURS = 256  # of a figure with few: a third of the bytes
+COLOURS = 256  # of a figure with few, the rare ones too: a third of the bytes
 
 
 def draw(page: Path, selector: str, width_px: int, scheme: str = "light") -> bytes:
@@ -27,7 +27,7 @@ def draw(page: Path, selector: str, width_px: int, scheme: str = "light") -> byt
         part = browser.find_elements("css selector", selector)[0]
         shot = Image.open(io.BytesIO(part.screenshot_as_png)).convert("RGB")
     small = io.BytesIO()
-    shot.quantize(COLOURS).save(small, "PNG", optimize=True)
+    shot.quantize(COLOURS, Image.Quantize.MAXCOVERAGE).save(small, "PNG", optimize=True)
     return small.getvalue()
 
 
