@@ -32,7 +32,7 @@ _STATISTICS = ("p50", "p99")
 _ROW_PX = 46
 _NOTE = (
     "The stronger the colour, the more. A cell is the mean over repeats; an overloaded one's latency describes the drain limit, not the "
-    "server. An empty cell was not in the sweep."
+    "server. An empty cell was not in the sweep, or has no such value because it was cut off before."
 )
 
 
