@@ -129,6 +129,8 @@ async def test_setup_says_what_is_effective(vllm):
     assert vllm.setup["engine_args"]["enforce_eager"] is True
     assert vllm.setup["engine_args"]["enable_prefix_caching"] is False
     assert vllm.setup["kv_cache_bytes"] == 2**30
+    assert vllm.setup["weight_bytes"] > 0
+    assert vllm.setup["bandwidth_bytes_per_s"] is None  # of a CPU
     worker = psutil.Process(vllm.engine_pids[-1])
     assert worker.cpu_affinity() == sorted(os.sched_getaffinity(0))[:1]
     assert (vllm.limits.vocabulary, vllm.limits.context_tokens) == (512, 2048)
