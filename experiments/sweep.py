@@ -160,9 +160,17 @@ def _run_blocks(driver: Driver, planned: Sequence[Cell], info: Mapping[str, Any]
                 continue
             fit(driver, block, progress)
             done = len(planned) - len(_left(planned, store))
-            progress.say(
-                f"repeat {block[0].repeat + 1}: {done} of {len(planned)} cells done, page: {draw(store)}"
-            )
+            progress.say(f"repeat {block[0].repeat + 1}: {done} of {len(planned)} cells done, {_page(store)}")
+
+
+def _page(store: Store) -> str:
+    """Where the page so far is; one that cannot be drawn does not end what is being measured."""
+    try:
+        return f"page: {draw(store)}"
+    except StoreError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a fault of the page, whatever it is
+        return f"the page could not be drawn: {one_line(error)}"
 
 
 def watched(board: Any) -> Callable[[], Sequence[LaneView]]:
