@@ -70,7 +70,7 @@ def compare(
         if output is not None:
             check_output(output, force=force, ours=is_page)
         stores = _store(a), _store(b)
-        found = compared(*find_both(*stores), (_name(a), _name(b)))
+        found = compared(*find_both(*stores), _names(a, b))
         for problem in dict.fromkeys(problem for store in stores for problem in store.problems):
             tell(f"warning: {problem}")
         if fail_if_worse is not None and found.prediction:
@@ -107,8 +107,13 @@ def _store(folder: Path) -> "Store":
     return store
 
 
-def _name(folder: Path) -> str:
-    return folder.resolve().name
+def _names(a: Path, b: Path) -> tuple[str, str]:
+    """The folders' names, with what is above them as far as that tells them apart."""
+    first, second = a.resolve().parts, b.resolve().parts
+    depth = 1
+    while first[-depth:] == second[-depth:] and depth < max(len(first), len(second)):
+        depth += 1
+    return "/".join(first[-depth:]), "/".join(second[-depth:])
 
 
 def _text(found: "Comparison") -> Iterator[str]:

@@ -1,5 +1,6 @@
 """How the search of each setting stands, derived from the trials that its folder holds."""
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from results.store import Store
 from results.summary import summarise_all, what_counts
 
 FIRST_SHARE = 0.7  # of the rate that a saturated engine completes: where a search begins without a guess
+FEWEST_REQUESTS = 10  # of a trial: below them a percentile says nothing
 AT_ONCE = "at-once"  # the folder in a search's, with its saturation runs: they are at no rate that a page could draw
 
 
@@ -95,8 +97,13 @@ class Answers:
             # A setting whose saturated engine completed nothing begins somewhere all the same.
             start = self._guesses.get(index) or FIRST_SHARE * (saturation or 1.0)
             judged = [Judged(rate=one.rate, repeat=one.repeat, within=one.within) for one in tried]
-            limit = self._question.max_trials
-            step = next_try(judged, start=start, width=self._question.width, most_trials=limit)
+            step = next_try(
+                judged,
+                start=start,
+                width=self._question.width,
+                most_trials=self._question.max_trials,
+                least_rate=FEWEST_REQUESTS / (self._question.config.duration_s or math.inf),
+            )
             if isinstance(step, Try):
                 wanted = self._question.cell(index, step.rate, step.repeat, self._resolved)
             else:

@@ -6,6 +6,7 @@ digits.
 1. From the start upwards by 1.5 while rates are within, downwards while they are not: by 1.4 twice, then by 2.
    Before the second step down once up by 1.3. A strategy that waits for full batches is slow at low rates too, and
    long steps down would pass over the rates that are within.
+   Not below `least_rate`, where a trial would have too few requests to say anything.
 2. Between the highest rate that is within and the lowest above it that is not: their geometric mean, until the two
    are within `width` of each other.
 3. A trial may mislead, most of all near the edge: each of the two is tried again, with other requests. Where two
@@ -58,19 +59,24 @@ Verdicts: TypeAlias = dict[float, dict[int, bool]]  # rate → repeat → whethe
 
 
 def next_try(
-    trials: Iterable[Judged], *, start: float, width: float, most_trials: int = MOST_TRIALS
+    trials: Iterable[Judged],
+    *,
+    start: float,
+    width: float,
+    most_trials: int = MOST_TRIALS,
+    least_rate: float = 0.0,
 ) -> Try | Bracket:
     """What to try next, or the bracket once it is narrow enough (beyond ÷ within ≤ 1 + width) or not settled."""
     found: Verdicts = defaultdict(dict)
     for trial in trials:
         found[trial.rate][trial.repeat] = trial.within
-    step = _step(found, start, width)
+    step = _step(found, start, width, least_rate)
     if isinstance(step, Try) and sum(map(len, found.values())) >= most_trials:
         return without_doubt(found)
     return step
 
 
-def _step(found: "Verdicts", start: float, width: float) -> Try | Bracket:
+def _step(found: "Verdicts", start: float, width: float, least_rate: float) -> Try | Bracket:
     """Without a limit."""
     doubt = _misled(found)
     for split, verdicts in sorted(found.items()):
@@ -86,7 +92,7 @@ def _step(found: "Verdicts", start: float, width: float) -> Try | Bracket:
     for rate in known:
         if all(doubt[repeat] for repeat in found[rate]):
             return Try(rate, _next_repeat(found[rate], doubt))
-    if (between := _between(edges, start, width)) is not None:
+    if (between := _between(edges, start, width, least_rate)) is not None:
         return Try(between, first)
     for rate in known:
         if len(found[rate]) < 2:
@@ -135,13 +141,14 @@ def three_digits(rate: float) -> float:
     return float(f"{rate:.3g}")
 
 
-def _between(edges: Bracket, start: float, width: float) -> float | None:
+def _between(edges: Bracket, start: float, width: float, least_rate: float) -> float | None:
     """A rate that narrows the bracket; None if it is narrow enough, or there is no use in looking."""
     low, high = edges.within, edges.beyond
     if low is None:
         assert high is not None, "one of the two is known as soon as a rate has been tried"
         down = FIRST_DOWN if high > start / FIRST_DOWN**1.5 else DOWN
-        return three_digits(high / down) if high > start / DOWN**MOST_DOWN else None
+        lower = three_digits(high / down)
+        return lower if high > start / DOWN**MOST_DOWN and lower >= least_rate else None
     if high is None:
         return three_digits(low * UP) if low < start * UP**MOST_UP else None
     middle = three_digits(math.sqrt(low * high))

@@ -55,6 +55,15 @@ def test_a_sweep_does_not_differ_from_itself(sweep: Sweeps, batchyard: Batchyard
     assert 'id="changes"' in page
 
 
+def test_folders_of_one_name_are_told_apart_by_what_is_above_them(
+    sweep: Sweeps, batchyard: Batchyard, tmp_path: Path
+):
+    folder = sweep("a")
+    copied = Path(shutil.copytree(folder, tmp_path / "again" / "a"))
+    result = batchyard("compare", folder, copied)
+    assert result.stdout.startswith(f"A: {folder.parent.name}/a   B: again/a\n")
+
+
 def test_what_is_worse_is_named_and_exits_with_1(sweep: Sweeps, batchyard: Batchyard):
     before, after = sweep("a"), sweep("slow", slower=1.3)
     result = batchyard("compare", before, after, "--fail-if-worse", "5 %")

@@ -13,11 +13,15 @@ Verdict = Callable[[float, int], bool]
 
 
 def search(
-    within: Verdict, *, width: float = 0.1, most_trials: int = MOST_TRIALS
+    within: Verdict, *, width: float = 0.1, most_trials: int = MOST_TRIALS, least_rate: float = 0.0
 ) -> tuple[Bracket, list[Judged]]:
     """Run trials until the bracket is there."""
+
+    def then(trials: list[Judged]) -> Try | Bracket:
+        return next_try(trials, start=1.0, width=width, most_trials=most_trials, least_rate=least_rate)
+
     trials: list[Judged] = []
-    while isinstance(found := next_try(trials, start=1.0, width=width, most_trials=most_trials), Try):
+    while isinstance(found := then(trials), Try):
         assert (found.rate, found.repeat) not in {(one.rate, one.repeat) for one in trials}
         trials.append(Judged(rate=found.rate, repeat=found.repeat, within=within(found.rate, found.repeat)))
         assert len(trials) < 200
@@ -125,3 +129,11 @@ def test_what_is_too_slow_at_low_rates_as_well_is_found(slow: float, edge: float
 def test_it_looks_a_handful_of_times():
     _, trials = search(lambda rate, _: rate <= 0.83)
     assert len(trials) <= 2 + math.ceil(math.log2(math.log(2) / math.log(1.1))) + 2
+
+
+def test_no_rate_is_tried_at_which_a_trial_would_have_too_few_requests():
+    """A strategy that waits for full batches would be followed down to trials of two requests."""
+    found, trials = search(lambda rate, repeat: False, least_rate=0.4)
+    assert found.within is None
+    assert min(one.rate for one in trials) >= 0.4
+    assert found.beyond == min(one.rate for one in trials)
