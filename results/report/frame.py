@@ -1,7 +1,7 @@
 """What every page has: one HTML file that opens offline, with Plotly's script inside it once.
 
 Everything that comes from data is escaped: by the template in HTML, by `html.escape` in Plotly's texts,
-and in the embedded JSON by writing "<" as \\u003c. A content security policy in the page forbids it to
+and in embedded JSON by writing "<" as \\u003c. A content security policy in the page forbids it to
 load anything at all.
 """
 
@@ -19,7 +19,7 @@ from plotly.offline import get_plotlyjs
 from results.errors import cannot_write
 from results.output_file import new_file
 from results.report import glossary, series_style, theme
-from results.report.packed import Block
+from results.report.packed import Block, deflated
 from results.report.panel import Absent, Panel, unbroken
 from results.report.series import Series
 
@@ -93,7 +93,9 @@ def frame(
         generator=Markup(GENERATOR),
         dark=theme.DARK,
         shapes=series_style.SHAPES,
-        data=_embedded({name: p.specification() for name, p in panels.items() if isinstance(p, Panel)}),
+        data=deflated(
+            _json({name: p.specification() for name, p in panels.items() if isinstance(p, Panel)}).encode()
+        ),
         colours=_embedded(theme.DARK),
         series=series,
         known_series=_embedded([one.filters() for one in series]),
@@ -123,11 +125,14 @@ def _environment() -> Environment:
 def script() -> str:
     """Give the page's own scripts as one."""
     parts = [(_HERE / "scripts" / name).read_text(encoding="utf-8") for name in SCRIPTS]
-    return "\n".join(('"use strict";', "(() => {", *parts, "})();"))
+    return "\n".join(('"use strict";', "(async () => {", *parts, "})();"))
 
 
 def _embedded(value: Mapping[str, Any] | Sequence[Any]) -> Markup:
     """Give JSON that can stand in a script element: it cannot close it."""
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    escaped = text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+    escaped = _json(value).replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
     return Markup(escaped.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"))
+
+
+def _json(value: Mapping[str, Any] | Sequence[Any]) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))

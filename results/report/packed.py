@@ -1,4 +1,4 @@
-"""Columns of whole numbers inside the page: small, and decoded by scripts/packed.js.
+"""Deflated texts and columns of whole numbers inside the page: small, and decoded by scripts/packed.js.
 
 A block is the columns one after the other, each as byte planes (all lowest bytes, then the next ones), of the values
 or of their differences modulo 2³²; deflated (RFC 1950), in base64. High planes are mostly zeros, which deflate removes.
@@ -48,6 +48,11 @@ def pack(
         octets = whole.astype("<u4").view(np.uint8).reshape(-1, 4)[:, :width]
         planes.append(np.ascontiguousarray(octets.T).tobytes())
         listed.append({"name": key, "length": int(whole.size), "bytes": width, "delta": key in deltas})
-    text = base64.b64encode(zlib.compress(b"".join(planes), _LEVEL)).decode("ascii")
+    text = deflated(b"".join(planes))
     described = {"about": dict(about or {}), "columns": listed}
     return Block(name=name, about=json.dumps(described, allow_nan=False, separators=(",", ":")), text=text)
+
+
+def deflated(octets: bytes) -> str:
+    """Deflate (RFC 1950), as base64: it can stand in a script element."""
+    return base64.b64encode(zlib.compress(octets, _LEVEL)).decode("ascii")

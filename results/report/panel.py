@@ -75,7 +75,6 @@ class Table:
     marks: tuple[Mark, ...] = ()  # what each row is about, so that the page's filters reach it
 
 
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:
     """Views by key: the values of the controls in order, joined by `SEPARATOR`.

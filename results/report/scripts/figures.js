@@ -1,6 +1,6 @@
 // Draws panels: what is near the viewport at once, the rest when the browser has time.
 
-const panels = embedded("panels");
+const panels = JSON.parse(new TextDecoder().decode(await inflate(decodeBase64(document.getElementById("panels").textContent))));
 const PRINT_WIDTH_PX = 680;
 const PLOT = {
   responsive: true,
