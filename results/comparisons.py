@@ -135,7 +135,7 @@ def knees(cells: Sequence[CellSummary]) -> dict[str, tuple[float | None, float |
     """Give "backend / setting" → (highest rate kept up with, lowest overloaded).
 
     The first is sought below the second; either is None if no rate was judged to be on that side: a rate
-    whose trials were too short is on neither.
+    whose trials were too short, or of whose repeats only some were overloaded, is on neither.
     """
     names = labels(cells)
     by_name: dict[str, list[CellSummary]] = defaultdict(list)

@@ -84,9 +84,18 @@ class CellSummary:
 
     @property
     def undecided(self) -> bool:
-        """True if most of the repeats neither were overloaded nor are known to have kept up: too short."""
+        """True if it cannot be told whether the setting keeps up: repeats disagree, or most were too short."""
         kept_up = sum(not (trial.has("overloaded") or trial.has("too-short")) for trial in self.trials)
-        return not self.overloaded and 2 * kept_up <= len(self.trials)
+        return not self.overloaded and (self._some("overloaded") or 2 * kept_up <= len(self.trials))
+
+    @property
+    def standing(self) -> str:
+        """Whether it keeps up, in words; empty if it does."""
+        if self.overloaded:
+            return "overloaded"
+        if not self.undecided:
+            return ""
+        return f"not judged, {'repeats disagree' if self._some('overloaded') else 'too short'}"
 
     @property
     def censored(self) -> bool:
@@ -94,6 +103,9 @@ class CellSummary:
         percentiles, which a slow setting would so look better for.
         """
         return self.overloaded or self._mostly("unfinished")
+
+    def _some(self, name: VerdictName) -> bool:
+        return any(trial.has(name) for trial in self.trials)
 
     def _mostly(self, name: VerdictName) -> bool:
         return 2 * sum(trial.has(name) for trial in self.trials) > len(self.trials)

@@ -55,7 +55,7 @@ def table(series: Sequence[Series], names: Sequence[str]) -> Table:
             one.place,
             numbers.rate(cell.rate),
             str(len(cell.trials)),
-            "overloaded" if cell.overloaded else "not judged, too short" if cell.undecided else "",
+            cell.standing,
             *(glossary.metric_of(name)[0].text(cell.mean(name)) for name in names),
         )
         for one in series

@@ -127,7 +127,7 @@ def _nearest(there: Sequence[Series], first: Series) -> list[Series]:
 
 
 def knee(one: Series, findings: Findings) -> str:
-    """Give the knee as the interval that it lies in (req/s); a rate whose trials were too short bounds nothing."""
+    """Give the knee as the interval that it lies in (req/s); a rate that is not judged bounds nothing."""
     low, high = findings.knees.get(one.key, (None, None))
     unjudged = [cell.rate for cell in one.cells if cell.undecided]
     if low is not None and high is not None:

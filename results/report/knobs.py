@@ -214,7 +214,7 @@ def state_of(cell: CellSummary) -> str:
         return "overloaded"
     if cell.censored:
         return "cut off"
-    return "too short to judge" if cell.undecided else ""
+    return cell.standing
 
 
 def _table(settings: Sequence[Setting], names: Sequence[str]) -> Table:

@@ -17,7 +17,7 @@ from results.report.series import Series
 
 MARKS = (
     "Hollow: overloaded, throughput stands but latency describes the drain limit. Hollow with a dot: too short "
-    "to judge. Faint: fewer than ten requests beyond the percentile. Bars: lowest to highest repeat, from three "
+    "to judge, or some repeats overloaded and others not. Faint: fewer than ten requests beyond the percentile. Bars: lowest to highest repeat, from three "
     "repeats on."
 )
 _THIN = 10  # requests beyond a percentile

@@ -232,7 +232,7 @@ def _table(groups: Sequence[Sizes], slos: Sequence[Slo]) -> Table:
             group.place,
             str(one.size),
             numbers.rate(cell.rate),
-            "overloaded" if cell.overloaded else "not judged, too short" if cell.undecided else "",
+            cell.standing,
             numbers.duration(cell.mean(_TTFT)),
             f"{numbers.number(cell.mean(_THROUGHPUT))} req/s",
             *(glossary.metric_of(name)[0].text(cell.mean(name)) for _, name in goodputs),

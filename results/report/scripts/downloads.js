@@ -1,9 +1,9 @@
 // Each figure as PNG and SVG, drawn in light colours, and the rows of its table that are shown as CSV.
 
 const slug = (text) => text.normalize("NFKD").toLowerCase().replace(/[^\p{L}\p{N}.]+/gu, "-").replace(/^-+|-+$/g, "").slice(0, 60);
-const fileName = (article, chart, extension) => {
+const fileName = (article, part, extension) => {
   const choices = selectsOf(article).filter((one) => one.options.length > 1).map((one) => one.selectedOptions[0].label);
-  const parts = [document.title.replace(/ · batchyard$/, ""), article.dataset.panel, chart?.title ?? "", ...choices];
+  const parts = [document.title.replace(/ · batchyard$/, ""), article.dataset.panel, part, ...choices];
   return `${parts.map(slug).filter(Boolean).join("-")}.${extension}`;
 };
 
@@ -20,14 +20,30 @@ const csvOf = (table) =>
     .map((row) => `${[...row.cells].map((cell) => csvCell(cell.textContent.replaceAll("\u00a0", " ").trim())).join(",")}\r\n`)
     .join("");
 
+// An image leaves the page, and with it its heading and the legend: it takes both along.
+const ROOM_PX = 110; // for them
+const named = ({ data, layout }, heading) => {
+  const several = data.filter((trace) => trace.name).length > 1;
+  for (const trace of data) trace.showlegend = Boolean(trace.name) && trace.showlegend !== false;
+  const margin = { ...layout.margin, t: (layout.margin?.t ?? 30) + 40, b: (layout.margin?.b ?? 56) + 40 };
+  const title = { text: escaped(heading), x: 0.01, xanchor: "left", yref: "container", y: 0.98, yanchor: "top", font: { size: 15 } };
+  return { data, layout: { ...layout, width: undefined, height: undefined, margin, title, showlegend: several } };
+};
+
 const saveImage = async (article, index, format) => {
   if (!views.has(article)) await draw(article);
   const chart = views.get(article).charts[index];
   const { width, height } = article.querySelector(`[data-chart="${index}"]`).getBoundingClientRect();
-  const spec = specOf(chart, (light) => structuredClone(light));
-  const image = await Plotly.toImage(spec, { format, width: Math.round(width), height: Math.round(height), scale: format === "png" ? 2 : 1 });
+  const spec = named(specOf(chart, (light) => structuredClone(light)), views.get(article).heading);
+  const image = await Plotly.toImage(spec, {
+    format,
+    width: Math.round(width),
+    height: Math.round(height + ROOM_PX),
+    scale: format === "png" ? 2 : 1,
+  });
   const bytes = format === "svg" ? decodeURIComponent(image.slice(image.indexOf(",") + 1)) : decodeBase64(image.slice(image.indexOf(",") + 1));
-  saveFile(fileName(article, chart, format), bytes, format === "svg" ? "image/svg+xml" : "image/png");
+  const part = views.get(article).charts.length > 1 ? chart.title || String(index + 1) : "";
+  saveFile(fileName(article, part, format), bytes, format === "svg" ? "image/svg+xml" : "image/png");
 };
 
 for (const article of articles) {
@@ -45,7 +61,7 @@ for (const article of articles) {
   });
   const table = article.querySelector("details.data table");
   if (table) {
-    const made = button("CSV", () => saveFile(fileName(article, null, "csv"), `\ufeff${csvOf(table)}`, "text/csv"), "Download the data of this figure as CSV");
+    const made = button("CSV", () => saveFile(fileName(article, "", "csv"), `\ufeff${csvOf(table)}`, "text/csv"), "Download the data of this figure as CSV");
     made.dataset.download = "csv";
     place.append(made);
   }

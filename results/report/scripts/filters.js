@@ -89,7 +89,7 @@ const showFilters = () => {
   const filtered = Object.values(off).some((values) => values.size);
   resetButton.disabled = !filtered;
   filterStatus.textContent = filtered
-    ? `${points} of ${all} points shown. Figures, tables and sentences follow; titles and headings speak of all.`
+    ? `${points} of ${all} points shown. Figures, tables and sentences follow, but for figures with a rate of their own; titles and headings speak of all.`
     : `all ${all} points shown`;
 };
 

@@ -75,7 +75,6 @@ const chosenSlo = ({ inputs, share }) => {
 const slo = sloArticle ? buildSlo(sloArticle, panels.goodput.live) : null;
 let servedRows = null; // promise
 let counted = { key: null, trials: [] }; // of the limits counted last
-let lastValid = null; // {limits, share} that the fields said last
 
 const percentText = (share) => (share === null ? "–" : `${numberText(100 * share)} %`);
 const MEASURE_TEXTS = {
@@ -118,15 +117,18 @@ const goodputHeading = (lines, of, limits, threshold) => {
     .filter(({ rate }) => rate)
     .sort((one, other) => other.rate - one.rate)
     .map(({ name, rate }) => `${name} up to ${numberText(rate)} req/s`);
-  const rest = said.length > 4 ? `, ${said.length - 4} more lower` : said.length < lines.length ? (said.length ? ", no other" : "nobody, at any rate") : "";
+  const rest = said.length > 4 ? `, ${said.length - 4} more` : said.length < lines.length ? (said.length ? ", no other" : "nobody, at any rate") : "";
   return `${percentText(threshold)} of offered within ${limitsText(limits)}: ${said.slice(0, 4).join(", ")}${rest}`;
 };
 
 live.goodput = async ({ data, choices }) => {
   const chosen = chosenSlo(slo);
   slo.said.textContent = chosen.wrong;
-  if (!chosen.wrong) lastValid = chosen;
-  const { limits, share: threshold } = lastValid ?? { limits: data.presets[0].limits, share: data.quantile / 100 };
+  const { limits, share: threshold } = chosen;
+  if (chosen.wrong) {
+    const heading = `Not counted: ${chosen.wrong}`;
+    return { heading, note: "", charts: [{ data: [], layout: data.layout, summary: heading }], table: { columns: data.columns, rows: [] } };
+  }
   const rows = await (servedRows ??= block("served").then(withE2e));
   const key = JSON.stringify(limits);
   if (counted.key !== key) counted = { key, trials: goodputOf(rows, limits) };

@@ -16,6 +16,16 @@ for (const box of document.querySelectorAll("[data-only-marked]")) {
 prefersDark.addEventListener("change", () => redraw());
 window.addEventListener("beforeprint", () => drawForPrint(true));
 window.addEventListener("afterprint", () => drawForPrint(false));
+// A place on the page is gone to without its name in the address, which holds what the reader chose.
+document.addEventListener("click", (event) => {
+  const link = event.target.closest('a[href^="#"]');
+  const place = link && document.getElementById(link.getAttribute("href").slice(1));
+  if (!place || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  place.scrollIntoView();
+  if (!place.hasAttribute("tabindex")) place.tabIndex = -1; // or the next Tab would begin at the link
+  place.focus({ preventScroll: true });
+});
 hideElements();
 showFilters();
 redraw();
