@@ -123,8 +123,11 @@ def _first_token(curves: Sequence[Curve], rates: Sequence[float]) -> Iterator[Ev
 def _static_at_high_load(
     curves: Sequence[Curve], rates: Sequence[float], joinable: set[str]
 ) -> Iterator[Evidence]:
-    for naive, dynamic in _alike(curves, "naive", "dynamic"):
-        yield from _case(similar, THROUGHPUT, "Throughput", naive, dynamic, rates[-1])
+    pairs = _alike(curves, "naive", "dynamic")
+    compared = [one for pair in pairs for one in _case(similar, THROUGHPUT, "Throughput", *pair, rates[-1])]
+    if not compared:
+        return  # what one of them does alone says nothing of the two
+    yield from compared
     for curve in curves:
         if curve.strategy in STATIC and rates[-1] in curve.cells:
             yield from _blocking(curve, curve.cells[rates[-1]])
@@ -181,13 +184,19 @@ def _continuous_ahead(
 ) -> Iterator[Evidence]:
     for strategy in STATIC:
         for static, continuous in _alike(curves, strategy, "continuous"):
-            for rate in sorted(static.cells.keys() & continuous.cells.keys()):
-                over = static.cells[rate].overloaded
-                rule, note = (higher, ", which is overloaded") if over else (not_lower, "")
-                for one in _case(rule, THROUGHPUT, "Throughput", static, continuous, rate):
-                    yield Evidence(outcome=one.outcome, text=one.text + note)
-                yield from _case(lower, TAIL, "p99 E2E", static, continuous, rate)
-            yield from _knee_further_right(static, continuous, found_knees)
+            cases = list(_at_each_rate(static, continuous))
+            yield from cases
+            if cases:  # a knee has no interval, and is no evidence alone
+                yield from _knee_further_right(static, continuous, found_knees)
+
+
+def _at_each_rate(static: Curve, continuous: Curve) -> Iterator[Evidence]:
+    for rate in sorted(static.cells.keys() & continuous.cells.keys()):
+        over = static.cells[rate].overloaded
+        rule, note = (higher, ", which is overloaded") if over else (not_lower, "")
+        for one in _case(rule, THROUGHPUT, "Throughput", static, continuous, rate):
+            yield Evidence(outcome=one.outcome, text=one.text + note)
+        yield from _case(lower, TAIL, "p99 E2E", static, continuous, rate)
 
 
 def _knee_further_right(

@@ -85,8 +85,8 @@ class Worse:
     """What got worse by more than was allowed, or no longer keeps up, or fails requests and did not."""
 
     cell: str
-    metric: str  # or "stopped" or "failures"
-    by: float | None  # at least; None of these two
+    metric: str  # or "missing", "stopped" or "failures"
+    by: float | None  # at least; None of these three
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,8 +140,8 @@ class Comparison:
         return found
 
     def worse(self, than: float) -> list[Worse]:
-        """What is certainly worse by more than a share: its whole interval, or it no longer keeps up."""
-        found = []
+        """What is certainly worse by more than a share: its whole interval, or it no longer keeps up, or is not there."""
+        found = [Worse(cell=name, metric="missing", by=None) for name in self.only_a]
         for cell in self.cells:
             if cell.stopped_b and not cell.stopped_a:
                 found.append(Worse(cell=cell.name, metric="stopped", by=None))

@@ -48,7 +48,7 @@ def compare(
             parser=share,
             metavar="<percent>",
             help="Exit with 1 if a metric of a cell of B is worse than in A by more than this, as 5%, with its "
-            "whole 95 % interval, or if a cell is overloaded, cut off or fails requests that did not.",
+            "whole 95 % interval, or if a cell is missing, overloaded, cut off or fails requests that did not.",
         ),
     ] = None,
     output: PageFile = None,
@@ -185,6 +185,13 @@ def _no_difference(found: "Comparison") -> Iterator[str]:
     yield f"No difference shown in {none} of {told} intervals, {100 * none / told:.0f} %: {parts}"
 
 
+_WORSE = {
+    "missing": "is not there: it failed, or was not run",
+    "failures": "fails requests, and did not",
+    "stopped": "is overloaded or cut off, and was not",
+}
+
+
 def _judge(found: "Comparison", than: float) -> None:
     """Say what is worse, and what cannot be told."""
     from results.report.comparison import NAMES
@@ -193,12 +200,7 @@ def _judge(found: "Comparison", than: float) -> None:
     worse = found.worse(than)
     for one in worse:
         if one.by is None:
-            said = (
-                "fails requests, and did not"
-                if one.metric == "failures"
-                else "is overloaded or cut off, and was not"
-            )
-            tell(f"worse: {one.cell} {said}")
+            tell(f"worse: {one.cell} {_WORSE[one.metric]}")
         else:
             name = NAMES.get(one.metric, one.metric)
             tell(f"worse: {name} of {one.cell}, by {100 * one.by:.1f} % at least (allowed {allowed})")
@@ -207,8 +209,6 @@ def _judge(found: "Comparison", than: float) -> None:
             f"cannot be told: {len(untold)} changes look worse by more than {allowed} and have no interval, such as "
             f"{NAMES.get(untold[0][0], untold[0][0])} of {untold[0][1]}; three repeats of the same requests on both sides give one"
         )
-    if found.only_a:
-        tell(f"cannot be told: {len(found.only_a)} cells of {found.a} are not in {found.b}")
     if not worse:
         tell(f"nothing is shown to be worse by more than {allowed}")
 

@@ -54,6 +54,9 @@ def panel(findings: Findings) -> Panel | Absent:
     )
 
 
+_NAMED = 4  # settings in a heading
+
+
 def _view(series: Sequence[Series], rate: float) -> View:
     place = main_place(series)
     means = [
@@ -62,7 +65,8 @@ def _view(series: Sequence[Series], rate: float) -> View:
         if one.place == place and (mean := _mean(one.at(rate))) is not None
     ]
     heading = (
-        f"At {numbers.rate(rate)} on {place} the mean batch is {', '.join(means)}{_by_memory(series, rate)}"
+        f"At {numbers.rate(rate)} on {place} the mean batch is {', '.join(means[:_NAMED])}"
+        f"{f' and {len(means) - _NAMED} more' if len(means) > _NAMED else ''}{_by_memory(series, rate)}"
         if means
         else _HEADING
     )

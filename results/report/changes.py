@@ -24,6 +24,7 @@ _READING = (
 )
 _STATISTICS = ("p50", "p99")
 _DODGE = 1.035  # neighbours at one rate are drawn side by side
+_MOST_DODGE = 1.1  # of the outermost of many: a point belongs to its rate
 _HEADING = "How much one strategy changes over another"
 
 
@@ -96,7 +97,7 @@ def _chart(base: Series, changes: Sequence[Change], metric: str, series: Sequenc
     others = list(dict.fromkeys(change.other for change in of_metric))
     for position, other in enumerate(others):
         points = sorted((c for c in of_metric if c.other == other), key=lambda change: change.rate)
-        shift = _DODGE ** (position - (len(others) - 1) / 2)
+        shift = min(_DODGE, _MOST_DODGE ** (2 / len(others))) ** (position - (len(others) - 1) / 2)
         traces.append(_line(found[other], points, shift))
     rates = rates_of(series)
     values = [v for c in of_metric for v in (c.ratio, c.low, c.high) if v is not None and v > 0] or [1.0]

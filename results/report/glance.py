@@ -1,7 +1,7 @@
 """The answer in ten seconds: who wins, by how much and how surely, where it bends, and what to doubt most."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from results.comparisons import THROUGHPUT
@@ -10,9 +10,11 @@ from results.report import glossary, headlines, numbers
 from results.report.caveats import caveats
 from results.report.decisive import Pair, most_throughput, quickest, size_of
 from results.report.expected import MEANINGS
+from results.report.largest_rate import LargestRates, largest_rates
 from results.report.series import Series, main_place, side_name
 from results.report.within import SHARE, largest_within
 
+_MOST_SEARCHED = 5  # settings of a search
 NOT_JUDGED = "not judged"
 
 
@@ -31,6 +33,8 @@ def glance(findings: Findings, series: Sequence[Series]) -> tuple[Fact, ...]:
     """Give the facts in the order in which they are asked for; nothing with nothing measured."""
     if not findings.cells:
         return ()
+    if (asked := largest_rates(findings)) is not None:
+        return (*_searched(asked), _doubt(findings, None, of_latency=True))
     most, quick = most_throughput(findings), quickest(findings, headlines.LATENCY)
     pair = most or quick
     found = [
@@ -43,6 +47,12 @@ def glance(findings: Findings, series: Sequence[Series]) -> tuple[Fact, ...]:
         _expected(findings),
     ]
     return tuple(found)
+
+
+def _searched(asked: LargestRates) -> Iterator[Fact]:
+    """Of a search for the largest rate: what it found; who wins at a rate that it came past is another question."""
+    for name, text in asked.found[:_MOST_SEARCHED]:
+        yield Fact(question=f"Up to which rate, {name}?", answer=text, detail=(asked.level,), more="largest")
 
 
 def _winner(findings: Findings, most: Pair | None, quick: Pair | None) -> Fact:

@@ -20,12 +20,16 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LargestRates:
-    """The service level in words, a row of texts for each setting, and whether each search came to its bracket."""
+    """The service level in words, a row of texts for each setting, and whether each search came to its bracket.
+
+    `found`: each setting with its bracket in words, the largest rate first.
+    """
 
     level: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     settled: bool
+    found: tuple[tuple[str, str], ...]
 
 
 def largest_rates(findings: Findings) -> LargestRates | None:
@@ -49,7 +53,23 @@ def largest_rates(findings: Findings) -> LargestRates | None:
             )
         )
     settled = all(one.get("settled", True) for one in asked["answers"])
-    return LargestRates(level=asked["text"], columns=COLUMNS, rows=tuple(rows), settled=settled)
+    best = sorted(asked["answers"], key=lambda one: -float(one["within"] or 0))
+    return LargestRates(
+        level=asked["text"],
+        columns=COLUMNS,
+        rows=tuple(rows),
+        settled=settled,
+        found=tuple((_name(one), _bracket(one)) for one in best),
+    )
+
+
+def _bracket(one: Mapping[str, Any]) -> str:
+    low, high = one["within"], one["beyond"]
+    if low is None:
+        return "at none that was tried" if one["complete"] else "not known yet"
+    if high is None:
+        return f"{numbers.number(low)} req/s and more"
+    return f"{numbers.number(low)} to {numbers.number(high)} req/s"
 
 
 def headline(findings: Findings) -> str | None:

@@ -145,6 +145,17 @@ def test_what_does_not_match_is_counted_and_named(sweep: Sweeps, batchyard: Batc
     assert apart.stderr.startswith("error: no cell of a is in apart: cells match by backend, setting, model")
 
 
+def test_a_setting_that_is_missing_is_worse(sweep: Sweeps, batchyard: Batchyard, tmp_path: Path):
+    """A cell whose every request failed leaves no trial that counts: it must not pass for one that did well."""
+    copied = Path(shutil.copytree(sweep("a"), tmp_path / "b"))
+    gone = [trial.cell_id for trial in Store(copied).trials() if trial.strategy == "continuous"]
+    for cell in gone:
+        shutil.rmtree(copied / "cells" / cell)
+    result = batchyard("compare", sweep("a"), copied, "--fail-if-worse", "50%")
+    assert result.exit_code == 1
+    assert "worse: continuous · 8 on vllm at 1 req/s is not there: it failed, or was not run" in result.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [

@@ -193,6 +193,20 @@ def test_h2_falls_with_another_throughput_or_without_a_wait(cells: Made) -> None
     assert outcomes == ["refuted", "confirmed", "confirmed", "refuted", "confirmed"]
 
 
+@pytest.mark.parametrize("strategy", ["naive", "dynamic"])
+def test_h2_is_not_tested_by_one_of_the_two_alone(cells: Made, strategy: str) -> None:
+    cells.add(strategy, 9.0, static(1.5), backend="huggingface", overloaded=True)
+    cells.add("continuous", 9.0, {"steady_throughput_tokens_per_s": 20.0})
+    assert cells.judged("H2").verdict == "not tested"
+
+
+def test_h3_is_not_tested_by_knees_alone(cells: Made) -> None:
+    """They have no interval; rates that no other setting was given, as in a search, compare nothing else."""
+    cells.add("naive", 9.0, {"e2e_s_p99": 4.0}, overloaded=True)
+    cells.add("continuous", 10.0, {"e2e_s_p99": 1.0})
+    assert cells.judged("H3").verdict == "not tested"
+
+
 def test_a_wait_that_was_cut_off_is_a_wait(cells: Made) -> None:
     for strategy in ("naive", "dynamic"):
         cells.add(strategy, 9.0, static(None), overloaded=True)

@@ -210,6 +210,17 @@ def test_a_link_brings_back_filters_controls_and_the_slo(browser: Any, page: Pat
     assert quiet(browser)
 
 
+def test_a_place_is_gone_to_without_losing_what_was_chosen(opened: Any) -> None:
+    click_filter(opened, "rate", "30")
+    opened.find_element(By.CSS_SELECTOR, 'nav a[href="#trust"]').click()
+    assert link_of(opened) == {"without-rate": ["30"]}
+    assert opened.execute_script("return document.activeElement.id") == "trust"
+    assert (
+        abs(opened.execute_script("return document.getElementById('trust').getBoundingClientRect().top"))
+        < 400
+    )
+
+
 @pytest.mark.parametrize(
     "link",
     [
@@ -232,10 +243,11 @@ def test_what_is_typed_is_what_goodput_is_counted_for(opened: Any) -> None:
     assert f"99 % of offered within {SLOS[1].text}" in text(opened, "#goodput h3")
     type_into(opened, "within", "50")
     assert f"50 % of offered within {SLOS[1].text}" in text(opened, "#goodput h3")
-    kept = text(opened, "#goodput h3")
     type_into(opened, "e2e_ms", "soon")
     assert "E2E must be a time such as 500 ms or 0.5 s" in text(opened, "#goodput [role=status]")
-    assert text(opened, "#goodput h3") == kept
+    assert text(opened, "#goodput h3").startswith("Not counted: E2E must be a time")
+    lines = "return document.querySelector('#goodput [data-chart]').data.length"
+    assert opened.execute_script(lines) == 0, "nothing is drawn of a limit that is half typed"
     type_into(opened, "e2e_ms", "")
     assert "one limit at least" in text(opened, "#goodput [role=status]")
     type_into(opened, "e2e_ms", "1,5 s")

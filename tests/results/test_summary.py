@@ -289,9 +289,10 @@ def test_a_rate_too_short_to_judge_bounds_no_knee(
         (("overloaded", "overloaded", "too-short"), False),
         (("overloaded", "too-short"), True),
         ((None, "overloaded"), True),
+        ((None, None, "overloaded"), True),  # they disagree: two that kept up are no promise
     ],
 )
-def test_a_cell_is_decided_by_most_of_its_repeats(
+def test_a_cell_is_decided_by_most_of_its_repeats_unless_they_disagree(
     findings: Findings, repeats: tuple[VerdictName | None, ...], undecided: bool
 ) -> None:
     assert judged(findings.cells[0], *repeats).undecided is undecided
