@@ -53,7 +53,7 @@ class Pair:
 
 
 def most_throughput(findings: Findings) -> Pair | None:
-    """Give the pair of who sustains most at the highest rate; None where nobody is shown to.
+    """Give the pair of who makes most at the highest rate; None where nobody is shown to.
 
     None too where neither of the two is overloaded there: both then deliver what is offered.
     """

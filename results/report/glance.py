@@ -117,12 +117,14 @@ def _knees(findings: Findings, series: Sequence[Series], pair: Pair | None) -> F
     first = pair.other if pair is not None else there[0]
     knees = {one.key: knee(one, findings) for one in there}
     others = [f"{one.setting}: {knees[one.key]}" for one in _nearest(there, first)]
+    judged = knees[first.key] != NOT_JUDGED
+    highest = max(first.cells, key=lambda cell: cell.rate)
+    why = highest.standing.removeprefix(f"{NOT_JUDGED}, ") if not judged else ""
+    own = f"{first.setting} on {place}" + (f" ({why} at {numbers.rate(highest.rate)})" if why else "")
     return Fact(
         question="Where does it stop keeping up?",
-        answer=knees[first.key] + (" req/s" if knees[first.key] != NOT_JUDGED else ""),
-        detail=(
-            f"{first.setting} on {place}; {'; '.join(others)}" if others else f"{first.setting} on {place}",
-        ),
+        answer=knees[first.key] + (" req/s" if judged else ""),
+        detail=("; ".join((own, *others)),),
         more="curves",
     )
 

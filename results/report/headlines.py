@@ -31,12 +31,12 @@ def main(findings: Findings) -> str | None:
 
 
 def throughput(findings: Findings) -> str | None:
-    """State who sustains most at the highest rate: "… sustains 3.20× [2.90, 3.50] the tokens/s of …"."""
+    """State who makes most at the highest rate: "… makes 3.20× [2.90, 3.50] the tokens/s of …"."""
     pair = most_throughput(findings)
     if pair is None:
         return None
     return (
-        f"{capital(pair.other.setting)} sustains {times(pair.change)} the tokens/s of {pair.base.setting} "
+        f"{capital(pair.other.setting)} makes {times(pair.change)} the tokens/s of {pair.base.setting} "
         f"at {numbers.rate(pair.change.rate)} on {pair.other.place}{unlike(pair)}"
     )
 

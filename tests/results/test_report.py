@@ -462,7 +462,7 @@ NAIVE, DYNAMIC, CONTINUOUS = (
 def test_the_headline_compares_on_one_backend_only(findings: Findings) -> None:
     across = change("huggingface / naive · 8", NAIVE, 9.0, 8.0, 10.0)
     within = change(NAIVE, CONTINUOUS, 3.2, 2.9, 3.5)
-    title = "Continuous · 8 sustains 3.20× [2.90, 3.50] the tokens/s of naive · 8 at 30 req/s on vllm"
+    title = "Continuous · 8 makes 3.20× [2.90, 3.50] the tokens/s of naive · 8 at 30 req/s on vllm"
     assert headline(findings, across, within) == title
     assert headline(findings, across) is None
 
