@@ -39,6 +39,10 @@ def test_an_interrupt_ends_what_runs_before_it_goes_on():
             await asyncio.sleep(0.05)
             ended.append(True)
 
-    with pytest.raises(KeyboardInterrupt):
-        serve_loop.run(until_cancelled())
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's "&" ignores it
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            serve_loop.run(until_cancelled())
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert ended == [True]
