@@ -153,7 +153,9 @@ def test_where_there_are_no_configs_those_that_come_with_batchyard(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.chdir(tmp_path)
-    own = [str(ROOT / "experiments/configs" / f"{name}.yaml") for name in ("full", "local", "memory", "smoke")]
+    own = [
+        str(ROOT / "experiments/configs" / f"{name}.yaml") for name in ("full", "local", "memory", "smoke")
+    ]
     assert configs("") == own
     assert configs(f"{ROOT}/experiments/") == own
     assert configs("x") == []
