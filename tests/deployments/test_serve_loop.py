@@ -33,7 +33,7 @@ def test_an_interrupt_ends_what_runs_before_it_goes_on():
 
     async def until_cancelled() -> None:
         try:
-            await asyncio.sleep(0.2)  # an interrupt before the wait for it begins would find nothing to cancel
+            await asyncio.sleep(0.2)  # before the wait for it begins there is nothing to cancel
             os.kill(os.getpid(), signal.SIGINT)
             await asyncio.sleep(60)
         finally:
