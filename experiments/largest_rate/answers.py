@@ -87,15 +87,24 @@ class Answers:
         at_once = self._question.at_once(index, self._resolved)
         saturated = at_once.cell_id in self._at_once.done_cells({at_once.cell_id})
         saturation = self._saturation(at_once.cell_id) if saturated else None
+        tried = tuple(self._tried(index, own))
+        found: Verdicts = defaultdict(dict)
+        for one in tried:
+            found[one.rate][one.repeat] = one.within
+        edges: Bracket = bracket(found)
         wanted: Cell | None = at_once
-        edges, tried = Bracket(None, None), list[Tried]()
         if saturated:
             # A setting whose saturated engine completed nothing begins somewhere all the same.
             start = self._guesses.get(index) or FIRST_SHARE * (saturation or 1.0)
-            known = {(one.rate, one.repeat): one for one in self._tried(index, own)}
-            step, tried = self._retraced(known, start)
+            judged = [Judged(rate=one.rate, repeat=one.repeat, within=one.within) for one in tried]
+            step = next_try(
+                judged,
+                start=start,
+                width=self._question.width,
+                most_trials=self._question.max_trials,
+                least_rate=FEWEST_REQUESTS / (self._question.config.duration_s or math.inf),
+            )
             if isinstance(step, Try):
-                edges = bracket(_verdicts(tried))
                 wanted = self._question.cell(index, step.rate, step.repeat, self._resolved)
             else:
                 edges, wanted = step, None
@@ -105,29 +114,10 @@ class Answers:
             setting=setting.label,
             saturation=saturation,
             bracket=edges,
-            tried=tuple(tried),
+            tried=tried,
             wanted=wanted,
             saturates=not saturated,
         )
-
-    def _retraced(
-        self, known: Mapping[tuple[float, int], Tried], start: float
-    ) -> tuple[Try | Bracket, list[Tried]]:
-        """The search from its start, as far as its trials are known: those of other questions count for nothing
-        unless it comes past them, so that an answer does not depend on what was asked before.
-        """
-        tried: list[Tried] = []
-        while True:
-            step = next_try(
-                [Judged(rate=one.rate, repeat=one.repeat, within=one.within) for one in tried],
-                start=start,
-                width=self._question.width,
-                most_trials=self._question.max_trials,
-                least_rate=FEWEST_REQUESTS / (self._question.config.duration_s or math.inf),
-            )
-            if isinstance(step, Bracket) or (step.rate, step.repeat) not in known:
-                return step, tried
-            tried.append(known[step.rate, step.repeat])
 
     def _tried(self, index: int, trials: Sequence[Trial]) -> Iterator[Tried]:
         """Those that are cells of the search, by rate and repeat."""
@@ -150,10 +140,3 @@ class Answers:
             [summary] = summarise_all(*what_counts(self._at_once, {cell_id}))
             self._saturations[cell_id] = summary.metrics["throughput_requests_per_s"]
         return self._saturations[cell_id]
-
-
-def _verdicts(tried: Sequence[Tried]) -> Verdicts:
-    found: Verdicts = defaultdict(dict)
-    for one in tried:
-        found[one.rate][one.repeat] = one.within
-    return found

@@ -103,15 +103,6 @@ def test_the_same_command_and_resume_run_nothing_again_and_another_level_goes_on
     )
 
 
-def test_an_answer_does_not_depend_on_what_was_asked_before(search: Search, tmp_path: Path):
-    asked = ("--strategy", "naive", "--max-trials", "12", "--json")
-    alone = answers(search(*asked, slo="e2e_p99=1400ms"))
-    (tmp_path / "data").rename(tmp_path / "of-one")
-    for level in ("1100ms", "2s", "5s"):
-        search("--strategy", "naive", slo=f"e2e_p99={level}")
-    assert answers(search(*asked, slo="e2e_p99=1400ms")) == alone
-
-
 def test_a_search_that_was_stopped_goes_on_where_it_was(search: Search, tmp_path: Path):
     [whole] = answers(search("--strategy", "naive", "--json"))
     [last] = [
