@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from results.definitions import DEFINITIONS
+from results.errors import StoreError, one_line
 from results.findings import TrialSummary
 from results.metrics import REQUEST_METRICS, STATISTICS
 from results.records import SETTINGS, Trial, Unit, WarmUp, always, column
@@ -110,8 +111,13 @@ TRIALS = pa.schema([*SETTINGS, *_FACTS, *_OF_TRIAL, *_statistics()])
 
 
 def trial_table(summaries: Sequence[TrialSummary]) -> pa.Table:
-    """The trials as a table of schema TRIALS, in the order given."""
-    return pa.Table.from_pylist([_row(summary) for summary in summaries], schema=TRIALS)
+    """The trials as a table of schema TRIALS, in the order given. StoreError for a value that is none of its column."""
+    try:
+        return pa.Table.from_pylist([_row(summary) for summary in summaries], schema=TRIALS)
+    except pa.ArrowException as error:
+        raise StoreError(
+            f"a trial's done.json has a setting that is not of its kind: {one_line(error)}"
+        ) from error
 
 
 def _row(summary: TrialSummary) -> dict[str, Any]:

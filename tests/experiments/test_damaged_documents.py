@@ -162,3 +162,17 @@ def test_a_damaged_sweep_is_a_row_that_cannot_be_read_and_hides_no_other(
         (line,) = refused.stderr.splitlines()
         assert line.startswith("error: ")
         assert said in line
+
+
+def test_a_knob_of_another_kind_is_refused_where_it_has_a_column(
+    batchyard: Callable[..., Result], damaged: Damaged, tmp_path: Path
+):
+    done = next(path for path in damaged.documents if path.name == "done.json")
+    damaged.put(done, ("trial", "knobs", "max_batch_size"), True)
+    arguments = ("export", "SWEEP", "--csv", "PAGE", "--force", "--table", "trials")
+    result = look(batchyard, damaged, arguments, tmp_path / "page")
+    assert result.exit_code == 2
+    assert (
+        "a trial's done.json has a setting that is not of its kind: Expected integer, got bool"
+        in result.stderr
+    )
