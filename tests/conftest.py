@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -84,3 +85,12 @@ async def shared_vllm() -> AsyncIterator[Callable[[Path], Awaitable[Vllm]]]:
     yield living
     for engine in loaded:
         await engine.close()
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A Chromium of its own for each module; skips where there is none."""
+    from tests.chromium import chromium
+
+    with chromium(tmp_path_factory.mktemp("profile")) as driver:
+        yield driver

@@ -8,7 +8,8 @@ import plotly.graph_objects as go
 
 from results.findings import CellSummary, Findings
 from results.report import drawn, numbers, theme
-from results.report.panel import Absent, Chart, Choice, Control, Mark, Panel, Table, View
+from results.report.curve_parts import rate_control
+from results.report.panel import Absent, Chart, Mark, Panel, Table, View
 from results.report.series import Series, main_place, rates_of, series_of
 
 _HEADING = "Batch sizes and what released them"
@@ -35,12 +36,7 @@ def panel(findings: Findings) -> Panel | Absent:
     }
     return Panel(
         name="batches",
-        controls=(
-            Control(
-                name="arrival rate",
-                choices=tuple(Choice(value=str(n), label=numbers.rate(r)) for n, r in enumerate(rates)),
-            ),
-        ),
+        controls=(rate_control(rates),),
         views=views,
         table=_table(series),
         notes=(

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from results.findings import Findings, TrialSummary
 from results.metrics import column, finished
 from results.report import numbers, theme
+from results.report.curve_parts import rate_control
 from results.report.packed import Block, pack
 from results.report.panel import Absent, Chart, Choice, Control, Mark, Panel, Table, View
 from results.report.series import Series, series_of
@@ -59,9 +60,8 @@ def panels(findings: Findings, store_of: StoreOf) -> tuple[tuple[Panel | Absent,
     total = sum(len(cell.trials) for one in series for cell in one.cells)
     note = _which(made, total)
     by_rate = list(dict.fromkeys(rows.summary.trial.rate for rows in made))
-    choices = tuple(Choice(value=str(n), label=numbers.rate(rate)) for n, rate in enumerate(by_rate))
-    rates = Control(name="arrival rate", choices=choices)
-    busiest = sorted(choices, key=lambda choice: -by_rate[int(choice.value)])
+    rates = rate_control(by_rate)
+    busiest = sorted(rates.choices, key=lambda choice: -by_rate[int(choice.value)])
     trials = Control(
         name="trial", choices=tuple(Choice(value=str(n), label=_label(rows)) for n, rows in enumerate(made))
     )

@@ -17,6 +17,12 @@ def metric_control(metrics: Sequence[Metric]) -> Control:
     )
 
 
+def rate_control(rates: Sequence[float]) -> Control:
+    """Give the list of arrival rates to choose from, by their place: near ones read the same as text."""
+    choices = tuple(Choice(value=str(n), label=numbers.rate(rate)) for n, rate in enumerate(rates))
+    return Control(name="arrival rate", choices=choices)
+
+
 def percentile_control() -> Control:
     """Give the list of percentiles to choose from."""
     return Control(name="percentile", choices=tuple(Choice(value=p, label=p) for p in glossary.PERCENTILES))

@@ -14,6 +14,7 @@ import plotly.graph_objects as go
 
 from results.findings import CellSummary, Findings
 from results.report import glossary, headlines, numbers, theme
+from results.report.curve_parts import rate_control
 from results.report.panel import SEPARATOR, Absent, Chart, Choice, Control, Mark, Panel, Table, View
 from results.report.series import Series, rates_of, series_of
 
@@ -80,10 +81,7 @@ def panel(findings: Findings) -> Panel | Absent:
     return Panel(
         name="knobs",
         controls=(
-            Control(
-                name="arrival rate",
-                choices=tuple(Choice(value=str(n), label=numbers.rate(r)) for n, r in enumerate(rates)),
-            ),
+            rate_control(rates),
             Control(name="metric", choices=tuple(_choice(n, name) for n, name in enumerate(names))),
         ),
         views={f"0{SEPARATOR}0": View(heading=headings[0][0], charts=charts)},

@@ -7,7 +7,8 @@ import plotly.graph_objects as go
 
 from results.findings import Findings, Occupancy
 from results.report import numbers, theme
-from results.report.panel import Absent, Chart, Choice, Control, Panel, Table, View
+from results.report.curve_parts import rate_control
+from results.report.panel import Absent, Chart, Panel, Table, View
 from results.report.series import backend_name
 
 _HEADING = "Who holds a slot"
@@ -32,10 +33,9 @@ def panel(findings: Findings) -> Panel | Absent:
         str(place): _view([one for one in findings.occupancy if one.rate == rate], rate)
         for place, rate in enumerate(rates)
     }
-    choices = tuple(Choice(value=str(n), label=numbers.rate(rate)) for n, rate in enumerate(rates))
     return Panel(
         name="occupancy",
-        controls=(Control(name="arrival rate", choices=choices),),
+        controls=(rate_control(rates),),
         views=views,
         table=_table(findings.occupancy),
         live={

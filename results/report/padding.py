@@ -10,7 +10,8 @@ import plotly.graph_objects as go
 from results.findings import CellSummary, Findings
 from results.padded_batches import BINS, PaddedBatches
 from results.report import numbers, theme
-from results.report.panel import Absent, Chart, Choice, Control, Panel, Table, View
+from results.report.curve_parts import rate_control
+from results.report.panel import Absent, Chart, Panel, Table, View
 from results.report.series import Series, rates_of, series_of
 
 _HEADING = "Padding and lockstep waste"
@@ -40,12 +41,7 @@ def panel(findings: Findings) -> Panel | Absent:
     rates = list(reversed(rates_of([one for pair in twins for one in pair.all])))
     return Panel(
         name="padding",
-        controls=(
-            Control(
-                name="arrival rate",
-                choices=tuple(Choice(value=str(n), label=numbers.rate(r)) for n, r in enumerate(rates)),
-            ),
-        ),
+        controls=(rate_control(rates),),
         views={str(n): _view(twins, rate) for n, rate in enumerate(rates)},
         table=_table(twins),
         notes=(

@@ -13,6 +13,7 @@ import plotly.graph_objects as go
 from results.comparisons import THROUGHPUT
 from results.findings import Findings
 from results.report import axes, glossary, numbers, points, theme
+from results.report.curve_parts import rate_control
 from results.report.panel import SEPARATOR, Absent, Chart, Choice, Control, Mark, Panel, Table, View
 from results.report.series import Series, rates_of, series_of
 
@@ -53,10 +54,7 @@ def panel(findings: Findings) -> Panel | Absent:
     return Panel(
         name="pareto",
         controls=(
-            Control(
-                name="arrival rate",
-                choices=tuple(Choice(value=str(n), label=numbers.rate(r)) for n, r in enumerate(rates)),
-            ),
+            rate_control(rates),
             Control(
                 name="latency",
                 choices=tuple(

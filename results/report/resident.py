@@ -13,6 +13,7 @@ import plotly.graph_objects as go
 from results.findings import CellSummary, Findings
 from results.goodput import Slo
 from results.report import axes, glossary, numbers, points, theme
+from results.report.curve_parts import rate_control
 from results.report.knobs import Setting, settings_of
 from results.report.panel import SEPARATOR, Absent, Chart, Choice, Control, Panel, Table, View
 from results.report.series import rates_of, series_of
@@ -51,10 +52,7 @@ def panel(findings: Findings) -> Panel | Absent:
     return Panel(
         name="resident",
         controls=(
-            Control(
-                name="arrival rate",
-                choices=tuple(Choice(value=str(n), label=numbers.rate(r)) for n, r in enumerate(rates)),
-            ),
+            rate_control(rates),
             Control(
                 name="within",
                 choices=tuple(

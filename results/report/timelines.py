@@ -14,6 +14,7 @@ import plotly.graph_objects as go
 from results.findings import Findings, TrialSummary
 from results.metrics import Array, column
 from results.report import numbers, theme
+from results.report.curve_parts import rate_control
 from results.report.packed import Block, pack
 from results.report.panel import SEPARATOR, Absent, Chart, Choice, Control, Mark, Panel, Table, View
 from results.report.series import Series, series_of
@@ -103,10 +104,7 @@ def panel(findings: Findings, store_of: StoreOf) -> tuple[Panel | Absent, tuple[
     made_panel = Panel(
         name=NAME,
         controls=(
-            Control(
-                name="arrival rate",
-                choices=tuple(Choice(value=str(n), label=numbers.rate(r)) for n, r in enumerate(rates)),
-            ),
+            rate_control(rates),
             Control(name="repeat", choices=tuple(Choice(value=str(r), label=str(r + 1)) for r in repeats)),
             Control(
                 name="show", choices=tuple(Choice(value=key, label=QUANTITIES[key].name) for key in present)

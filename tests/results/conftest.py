@@ -1,10 +1,14 @@
 """Fixtures for what reads a store."""
 
+from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+from results.findings import Findings
+from results.report.page import write_page
 from results.store import Store
+from results.summary import find
 from tests.results import made_sweep as made_sweep_module
 
 
@@ -19,3 +23,17 @@ def made_store(made_sweep: ModuleType, tmp_path_factory: pytest.TempPathFactory)
     """The made sweep with three repeats, to read only."""
     store: Store = made_sweep.make_sweep(tmp_path_factory.mktemp("made"))
     return store
+
+
+@pytest.fixture(scope="session")
+def findings(made_store: Store) -> Findings:
+    """What the made sweep found."""
+    return find(made_store)
+
+
+@pytest.fixture(scope="session")
+def page(findings: Findings, made_store: Store, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of the made sweep."""
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    write_page(findings, made_store, path)
+    return path

@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-import pytest
-
 from results.findings import CellSummary, Findings, TrialSummary, Verdict, VerdictName
 from results.goodput import Slo
 from results.report.answer import answer
@@ -14,15 +12,8 @@ from results.report.headlines import throughput
 from results.report.series import series_of
 from results.report.within import goodput, largest_within
 from results.sentences import UNLIKE, sentences
-from results.store import Store
-from results.summary import find
 
 SLO = Slo(ttft_ms=100)
-
-
-@pytest.fixture(scope="module")
-def findings(made_store: Store) -> Findings:
-    return find(made_store)
 
 
 def facts(findings: Findings) -> dict[str, Fact]:

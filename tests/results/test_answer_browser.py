@@ -1,6 +1,5 @@
 """The page of several sweeps in Chromium: told apart, reached by keyboard, printed, and nothing in it run."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,17 +18,11 @@ pytest.importorskip("selenium", reason="needs selenium")
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from tests.chromium import OVERLAPS, chromium, overflow_px, show
+from tests.chromium import OVERLAPS, overflow_px, show
 
 pytestmark = pytest.mark.browser
 EVIL = '<script>document.title = "run"</script><img src=x onerror="document.title = 1">'
 A4_PX = 718  # wide, without its margins
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    with chromium(tmp_path_factory.mktemp("profile")) as driver:
-        yield driver
 
 
 @pytest.fixture(scope="module")

@@ -9,19 +9,12 @@ import pytest
 from results.conservation import PRECISION, identity, left_s, littles_law
 from results.findings import Findings
 from results.metrics import with_metrics
-from results.store import Store
-from results.summary import find
 
 
 def measured(made: ModuleType, *rows: dict[str, Any]) -> pa.Table:
     return with_metrics(
         made.request_table([made.request_row(**{"index": k, **row}) for k, row in enumerate(rows)])
     )
-
-
-@pytest.fixture(scope="module")
-def findings(made_store: Store) -> Findings:
-    return find(made_store)
 
 
 def test_the_mean_in_the_system_is_the_rate_times_the_mean_time_in_it(made_sweep: ModuleType) -> None:

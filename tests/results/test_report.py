@@ -80,11 +80,6 @@ class Page(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def findings(made_store: Store) -> Findings:
-    return find(made_store)
-
-
-@pytest.fixture(scope="module")
 def html(findings: Findings, made_store: Store) -> str:
     return render(findings, made_store)
 

@@ -1,7 +1,6 @@
 """The page in Chromium: nothing is loaded, everything is drawn, the controls work, the numbers agree."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,28 +18,10 @@ pytest.importorskip("selenium", reason="needs selenium")
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
-from tests.chromium import DEADLINE_S, OVERLAPS, chromium, overflow_px, show, until
+from tests.chromium import DEADLINE_S, OVERLAPS, overflow_px, show, until
 
 pytestmark = pytest.mark.browser
 COMPARED = "steady_throughput_tokens_per_s"
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    with chromium(tmp_path_factory.mktemp("profile")) as driver:
-        yield driver
-
-
-@pytest.fixture(scope="module")
-def findings(made_store: Store) -> Findings:
-    return find(made_store)
-
-
-@pytest.fixture(scope="module")
-def page(findings: Findings, made_store: Store, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("page") / "report.html"
-    write_page(findings, made_store, path)
-    return path
 
 
 def test_it_opens_without_errors_or_requests(browser: Any, page: Path) -> None:

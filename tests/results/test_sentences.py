@@ -13,11 +13,6 @@ from results.summary import find
 from results.wording import effects, number, repeats, times
 
 
-@pytest.fixture(scope="module")
-def findings(made_store: Store) -> Findings:
-    return find(made_store)
-
-
 def change(ratio: float, low: float | None = None, high: float | None = None, pairs: int = 3) -> Change:
     return Change(
         metric="e2e_s_p50",

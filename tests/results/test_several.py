@@ -3,18 +3,10 @@
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from results.findings import Findings
 from results.report import several
 from results.report.series import Series, series_of
 from results.store import Store
-from results.summary import find
-
-
-@pytest.fixture(scope="module")
-def findings(made_store: Store) -> Findings:
-    return find(made_store)
 
 
 def told(

@@ -17,11 +17,6 @@ from results.store import Store
 from results.summary import find
 
 
-@pytest.fixture(scope="module")
-def findings(made_store: Store) -> Findings:
-    return find(made_store)
-
-
 def cell(findings: Findings, setting: str, backend: str, rate: float) -> CellSummary:
     return next(
         one for one in findings.cells if (one.setting, one.backend, one.rate) == (setting, backend, rate)

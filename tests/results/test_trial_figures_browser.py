@@ -1,6 +1,5 @@
 """Figures of the knobs, over time and of one trial in Chromium: each control changes what it says, by the store's numbers."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,32 +9,19 @@ import pytest
 from results.findings import Findings
 from results.metrics import column
 from results.report import closeup, knobs, numbers, timelines
-from results.report.page import write_page
 from results.report.series import series_of
 from results.report.trial_rows import TrialRows, most_at_once
 from results.store import Store
-from results.summary import find
 
 pytest.importorskip("selenium", reason="needs selenium")
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
 
-from tests.chromium import OVERLAPS, chromium, overflow_px, show, until
+from tests.chromium import OVERLAPS, overflow_px, show, until
 
 pytestmark = pytest.mark.browser
 PANELS = ("knobs", "pareto", "timelines", "closeup", "distributions", "slots")
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    with chromium(tmp_path_factory.mktemp("profile")) as driver:
-        yield driver
-
-
-@pytest.fixture(scope="module")
-def findings(made_store: Store) -> Findings:
-    return find(made_store)
 
 
 @pytest.fixture(scope="module")
@@ -43,13 +29,6 @@ def opened(browser: Any, page: Path) -> Any:
     """The page, opened once: each test has panels of its own."""
     show(browser, page)
     return browser
-
-
-@pytest.fixture(scope="module")
-def page(findings: Findings, made_store: Store, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("page") / "report.html"
-    write_page(findings, made_store, path)
-    return path
 
 
 def select(browser: Any, panel: str, control: str) -> Select:

@@ -1,6 +1,5 @@
 """The page of theory in Chromium: nothing is loaded, everything is drawn, the controls and the legend work."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +14,9 @@ pytest.importorskip("selenium", reason="needs selenium")
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import Select
 
-from tests.chromium import OVERLAPS, chromium, overflow_px, show, until
+from tests.chromium import OVERLAPS, overflow_px, show, until
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    with chromium(tmp_path_factory.mktemp("profile")) as driver:
-        yield driver
 
 
 @pytest.fixture(scope="module")
