@@ -49,6 +49,7 @@ def chromium(profile: Path) -> Iterator[Any]:
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     driver = webdriver.Chrome(options=options, service=Service(str(DRIVER)))
     try:
+        driver.get("about:blank")  # the tab that it begins with loads for a while, into the logs
         yield driver
     finally:
         driver.quit()
