@@ -38,6 +38,7 @@ SCRIPTS = (
     "pareto.js",
     "timelines.js",
     "closeup.js",
+    "distributions.js",
     "player.js",
     "slots.js",
     "start.js",

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from results.findings import Findings
-from results.report import closeup, timelines
+from results.report import closeup, timeline, timelines, trial_block
 from results.report.packed import Block
 from results.report.panel import Absent, Panel
 from results.report.series import series_of
@@ -107,8 +107,8 @@ def test_counts_begin_with_a_stay_and_stop_at_its_end(rows: TrialRows) -> None:
 
 
 def test_a_timeline_has_the_greatest_of_every_moment_and_what_steps_tell(rows: TrialRows) -> None:
-    one = timelines.timeline(rows)
-    assert (one.sampled, one.at_s[0], one.at_s[-1], len(one.at_s)) == (False, 0.0, END_S, timelines.MOMENTS)
+    one = timeline.timeline(rows)
+    assert (one.sampled, one.at_s[0], one.at_s[-1], len(one.at_s)) == (False, 0.0, END_S, timeline.MOMENTS)
     assert one.greatest["waiting"] == 2
     assert one.mean_waiting == (1 + 0 + 3 + 5) / END_S
     kv_use = dict(zip(one.at_s.round(3), one.values["kv_use"], strict=True))
@@ -135,7 +135,7 @@ def test_samples_are_drawn_where_there_are_any(made_sweep: ModuleType, tmp_path:
     )
     attempt.finish(made_sweep.make_trial(rows))
     (read,) = each(timelines.chosen_of(series_of(find(store))), lambda _: store)
-    one = timelines.timeline(read)
+    one = timeline.timeline(read)
     assert one.sampled
     assert one.at_s.tolist() == [0, 1, 2]
     assert one.values["waiting"].tolist() == [5, 4, 3]
@@ -152,25 +152,25 @@ def test_the_packed_timeline_reads_back(store: Store, findings: Findings) -> Non
     assert made.live is not None
     columns = unpack(block)
     assert columns["at_ms"][-1] == 1000 * END_S
-    one = timelines.timeline(next(each(timelines.chosen_of(series_of(findings)), lambda _: store)))
+    one = timeline.timeline(next(each(timelines.chosen_of(series_of(findings)), lambda _: store)))
     assert [code - 1 for code in columns["waiting"]] == one.values["waiting"].tolist()
     assert {code - 1 for code in columns["kv_use"]} == {0, 500, 250}
     assert set(made.live["quantities"]) == {"waiting", "running", "held", "kv_use", "preemptions"}
 
 
 def test_requests_are_packed_to_a_tenth_of_a_millisecond(rows: TrialRows) -> None:
-    packed = {name: values.tolist() for name, values in closeup.packed_requests(rows).items()}
+    packed = {name: values.tolist() for name, values in trial_block.packed_requests(rows).items()}
     second = 10_000
     assert packed["planned"] == [0, second, 2 * second, 3 * second]
     assert packed["wait"] == [second + 1, 1, 3 * second + 1, 0]
     assert packed["prefill"] == [second + 1, second + 1, second + 1, 0]
     assert packed["decode"] == [second + 1, 2 * second + 1, 1, 0]
     assert packed["stay"] == [4 * second, 3 * second, 4 * second, 5 * second]
-    assert [state % 4 for state in packed["state"]] == [0, 0, 0, closeup.STATES.index("unfinished")]
+    assert [state % 4 for state in packed["state"]] == [0, 0, 0, trial_block.STATES.index("unfinished")]
     assert packed["batch"] == [1, 1, 2, 0]
     assert packed["prompt"] == [10, 11, 12, 13]
     assert packed["output"] == [2, 2, 1, 0]
-    batches = {name: values.tolist() for name, values in closeup.packed_batches(rows).items()}
+    batches = {name: values.tolist() for name, values in trial_block.packed_batches(rows).items()}
     assert batches["launched"] == [second, 5 * second]
     assert batches["lasted"] == [3 * second, second]
     assert batches["size"] == [2, 1]
@@ -205,7 +205,7 @@ def test_trials_of_three_rates_are_taken_a_setting_of_each_strategy_first(
 def test_the_first_requests_of_a_long_trial_are_packed_and_that_is_said(
     made_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(closeup, "MOST_REQUESTS", 100)
+    monkeypatch.setattr(trial_block, "MOST_REQUESTS", 100)
     (bars, *_), (block,) = closeup.panels(find(made_store), lambda _: made_store)
     assert isinstance(bars, Panel)
     trials = json.loads(block.about)["about"]["trials"]

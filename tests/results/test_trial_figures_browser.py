@@ -8,7 +8,7 @@ import pytest
 
 from results.findings import Findings
 from results.metrics import column
-from results.report import closeup, knobs, numbers, timelines
+from results.report import closeup, knobs, numbers, timeline, timelines
 from results.report.series import series_of
 from results.report.trial_rows import TrialRows, most_at_once
 from results.store import Store
@@ -84,7 +84,7 @@ def test_queues_over_time_reach_what_the_stamps_say(
         until(
             opened,
             "return document.querySelector('#timelines h3').textContent.includes("
-            f"'repeat 2') && document.querySelector('#timelines .ytitle').textContent === '{timelines.QUANTITIES[place].axis}'",
+            f"'repeat 2') && document.querySelector('#timelines .ytitle').textContent === '{timeline.QUANTITIES[place].axis}'",
             True,
         )
         assert f" {max(most.values())} with " in heading(opened, "timelines")

@@ -1,4 +1,4 @@
-// Trials request by request (results/report/closeup.py): bars of one, distributions of those of one rate.
+// Trials request by request (results/report/trial_block.py), and the bars of one (trial_bars.py).
 
 const TABLE_ROWS = 500; // of the table of one trial
 const CURVE_POINTS = 300; // of a distribution
@@ -43,42 +43,6 @@ const phasesOf = ({ planned, wait, prefill, decode, stay }) => {
   }
   return found;
 };
-
-// This latency of the steady window's requests, ascending, in seconds; infinite where it was cut off before it had one.
-const latenciesOf = (requests, name) => {
-  const of = {
-    wait: ({ wait }) => wait,
-    ttft: ({ wait, prefill }) => (wait === null || prefill === null ? null : wait + prefill),
-    e2e: ({ wait, prefill, decode }) => (wait === null || prefill === null || decode === null ? null : wait + prefill + decode),
-  }[name];
-  const value = (request) => {
-    const known = of(request);
-    return request.status === "unfinished" && (known === null || name === "e2e") ? Infinity : known;
-  };
-  const kept = requests.filter(({ status, steady }) => steady && (status === "finished" || status === "unfinished"));
-  return kept.map(value).filter((one) => one !== null).sort((a, b) => a - b);
-};
-
-// Points (value, per cent of requests that took no longer) of ascending values; all of them where they are few.
-const distribution = (values) => {
-  const seen = values.filter(Number.isFinite).length;
-  const places = Array.from({ length: Math.min(seen, CURVE_POINTS) }, (_, i) =>
-    seen <= CURVE_POINTS ? i : Math.round((i * (seen - 1)) / (CURVE_POINTS - 1)));
-  return { x: places.map((i) => values[i]), y: places.map((i) => (100 * (i + 1)) / values.length) };
-};
-
-// Ticks of a logarithmic axis of seconds: the densest round ones that are not too many.
-const secondTicks = (values) => {
-  const low = Math.min(...values), high = Math.max(...values);
-  for (const steps of [[1, 2, 3, 5, 7], [1, 2, 5], [1, 3], [1]]) {
-    const ticks = [-4, -3, -2, -1, 0, 1, 2, 3, 4].flatMap((power) => steps.map((step) => Number(`${step}e${power}`)));
-    const inside = ticks.filter((tick) => low / 1.2 <= tick && tick <= high * 1.2);
-    if (inside.length <= 6) return inside;
-  }
-  return [];
-};
-
-const medianOf = (values) => (values.length ? (values[(values.length - 1) >> 1] + values[values.length >> 1]) / 2 : null);
 
 let closeUp = null;
 const closeUpData = () => (closeUp ??= block("closeup").then((made) => ({ about: made.about, trials: closeUpTrials(made) })));
@@ -144,31 +108,4 @@ live.closeup = async ({ data, choices, showsSeries }) => {
   const note = listed.length < trial.requests.length ? `The table has the first ${TABLE_ROWS} requests.` : "";
   const summary = `${trial.heading}. ${trial.requests.length} requests, ${trial.batches.length} batches.`;
   return { heading: unbroken(trial.heading), note, charts: [{ data: shown ? traces : [], layout, summary }], table };
-};
-
-const median = (trial, name) => medianOf(latenciesOf(trial.requests, name));
-
-live.distributions = async ({ data, choices, showsSeries }) => {
-  const { about, trials } = await closeUpData();
-  const rate = about.rates[Number(choices["arrival rate"])], said = about.said[Number(choices["arrival rate"])];
-  const shown = trials.filter((one) => one.rate === rate && showsSeries(one.series));
-  const charts = Object.entries(data.metrics).map(([name, label]) => {
-    const traces = shown.map((one) => ({
-      type: "scatter", mode: "lines", name: escaped(one.name), meta: { series: one.series }, ...distribution(latenciesOf(one.requests, name)),
-      line: { color: one.colour, dash: one.dash, width: 1.8, shape: "hv" },
-      hovertemplate: `<b>${escaped(one.name)}</b><br>%{y:.1f} % within %{x:.3~s}s<extra></extra>`,
-    }));
-    const layout = structuredClone(data.layout);
-    const ticks = secondTicks(traces.flatMap(({ x }) => x).filter((value) => value > 0));
-    layout.xaxis = { ...data.axis, title: { text: `${label} (s)`, standoff: 8 }, tickvals: ticks, ticktext: ticks.map(durationText) };
-    const medians = shown.map((one) => `${one.name} ${durationText(median(one, name))}`).join("; ");
-    return { data: traces, layout, summary: `Distribution of ${label} at ${said}. Half took no longer than: ${medians}.` };
-  });
-  const known = shown.map((one) => ({ name: one.name, half: median(one, "ttft") })).filter(({ half }) => Number.isFinite(half ?? NaN));
-  known.sort((a, b) => a.half - b.half);
-  const ends = known.length > 1 ? [known[0], known.at(-1)] : known;
-  const heading = ends.length
-    ? `At ${said} half of the requests have their first token ${ends.map(({ name, half }) => `within ${durationText(half)} with ${name}`).join(" and ")}`
-    : `At ${said} half of the requests have a first token with no setting`;
-  return { heading: unbroken(heading), note: "", charts };
 };

@@ -1,0 +1,139 @@
+"""What one trial shows over time: how many requests wait, run and are held, and what its engine and device tell.
+
+Of a measured trial that was sampled once a second the samples are taken; of any other, how many requests its
+stamps place there (results/report/trial_rows.py) at even moments, and what its engine's steps tell of the KV
+cache. The greatest values are over every moment, not over those taken.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from results.findings import TrialSummary
+from results.metrics import Array, column
+from results.report.series import Series
+from results.report.trial_rows import PLACES, TrialRows, count_at, most_at_once
+
+MOMENTS = 160
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quantity:
+    """Something that is counted over time; what is packed is value ÷ `unit`, rounded, plus 1: 0 is none."""
+
+    name: str
+    axis: str
+    reaches: str  # how a heading begins to say its greatest value
+    unit: float = 1.0
+    percent: bool = False
+
+
+QUANTITIES: dict[str, Quantity] = {
+    "waiting": Quantity(name="queue length", axis="requests waiting", reaches="the queue reaches"),
+    "running": Quantity(
+        name="running", axis="requests running", reaches="the requests running at once reach"
+    ),
+    "held": Quantity(
+        name="finished and held",
+        axis="finished requests held by their batch",
+        reaches="the finished requests held at once reach",
+    ),
+    "kv_use": Quantity(
+        name="KV cache in use",
+        axis="KV cache in use (%)",
+        reaches="the KV cache in use reaches",
+        unit=0.001,
+        percent=True,
+    ),
+    "preemptions": Quantity(
+        name="preemptions so far", axis="preemptions so far", reaches="preemptions reach"
+    ),
+    "device": Quantity(
+        name="GPU utilisation",
+        axis="GPU utilisation (%)",
+        reaches="GPU utilisation reaches",
+        unit=0.001,
+        percent=True,
+    ),
+    "cpu": Quantity(
+        name="CPU of the replica",
+        axis="CPU of the replica (cores)",
+        reaches="the cores that the replica computes on reach",
+        unit=0.001,
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeline:
+    """One trial: values at moments, NaN where unknown, by quantity; and the greatest of each at any moment."""
+
+    series: Series
+    summary: TrialSummary
+    sampled: bool
+    at_s: Array
+    values: dict[str, Array]
+    greatest: dict[str, float | None]
+    mean_waiting: float
+
+
+def timeline(rows: TrialRows) -> Timeline:
+    """Give what one trial shows over time."""
+    stays = rows.stays()
+    sampled = rows.samples.num_rows > 1
+    thinned = rows.samples.slice(0)
+    if sampled:
+        every = -(-rows.samples.num_rows // MOMENTS)
+        thinned = rows.samples.take(list(range(0, rows.samples.num_rows, every)))
+    at_s = column(thinned, "at_s") if sampled else np.linspace(0.0, rows.end_s, MOMENTS)
+    values = {place: count_at(stays[place], at_s) for place in PLACES}
+    greatest: dict[str, float | None] = {place: float(most_at_once(stays[place])) for place in PLACES}
+    values |= _engine(rows, at_s)
+    values |= dict.fromkeys(("device", "cpu"), np.full(len(at_s), np.nan))
+    if sampled:
+        values |= {name: column(thinned, name) for name in ("waiting", "running")}
+        values["device"] = column(thinned, "device_utilisation")
+        values["cpu"] = _rate(column(thinned, "replica_cpu_s"), at_s)
+        if np.isnan(values["kv_use"]).all():
+            values["kv_use"] = column(thinned, "kv_use")
+    for key in ("device", "cpu"):
+        greatest[key] = _most(values[key])
+    steps = column(rows.batches, "kv_use")
+    greatest["kv_use"] = _most(steps) if not np.isnan(steps).all() else _most(values["kv_use"])
+    greatest["preemptions"] = rows.summary.metrics.get("kv_preemptions")
+    begin, end = stays["waiting"]
+    return Timeline(
+        series=rows.series,
+        summary=rows.summary,
+        sampled=sampled,
+        at_s=at_s,
+        values=values,
+        greatest=greatest,
+        mean_waiting=float((end - begin).sum()) / rows.end_s if rows.end_s else 0.0,
+    )
+
+
+def _engine(rows: TrialRows, at_s: Array) -> dict[str, Array]:
+    """KV cache in use at the last step that had ended, and preemptions up to it; of an engine that tells."""
+    steps = rows.told("step")
+    ended, use, put_off = (column(steps, name) for name in ("ended_s", "kv_use", "preemptions"))
+    order = np.argsort(ended, kind="stable")
+    place = np.searchsorted(ended[order], at_s, "right") - 1
+    nothing = np.full(len(at_s), np.nan)
+    found = {"kv_use": nothing, "preemptions": nothing}
+    if not np.isnan(use).all():
+        found["kv_use"] = np.where(place < 0, 0.0, use[order][place])
+    if not np.isnan(put_off).all():
+        found["preemptions"] = np.where(place < 0, 0.0, np.nancumsum(put_off[order])[place])
+    return found
+
+
+def _rate(total: Array, at_s: Array) -> Array:
+    """Seconds of CPU per second, over the time since the sample before."""
+    gaps = np.diff(at_s)
+    return np.concatenate([[np.nan], np.diff(total) / np.where(gaps > 0, gaps, np.nan)])
+
+
+def _most(values: Array) -> float | None:
+    known = values[~np.isnan(values)]
+    return float(known.max()) if len(known) else None
