@@ -1,8 +1,9 @@
 """Heatmaps of any metric over a strategy's knobs at one arrival rate: a figure for each backend.
 
 A row is a strategy with all its knobs but max_batch_size, a column a max_batch_size, so that strategies share
-one scale of colour. A cell is the mean over repeats; the scale runs over all figures of a view, in the
-logarithm where the metric is a time.
+one scale of colour. A cell is the mean over repeats; the scale runs from the lowest repeat to the highest of all
+figures of a view, so that means that differ by less than repeats do look alike; in the logarithm where the metric is a
+time. The best of each backend and what is not shown to differ from it are bold (results/report/leaders.py).
 """
 
 from collections.abc import Sequence
@@ -13,8 +14,9 @@ from typing import Any
 import plotly.graph_objects as go
 
 from results.findings import CellSummary, Findings
-from results.report import glossary, headlines, numbers, theme
+from results.report import glossary, headlines, numbers, points, theme
 from results.report.curve_parts import rate_control
+from results.report.leaders import Lead, lead, said
 from results.report.panel import SEPARATOR, Absent, Chart, Choice, Control, Mark, Panel, Table, View
 from results.report.series import Series, rates_of, series_of
 
@@ -32,8 +34,8 @@ _OF_TRIALS = (
 _STATISTICS = ("p50", "p99")
 _ROW_PX = 46
 _NOTE = (
-    "The stronger the colour, the more. A cell is the mean over repeats; an overloaded one's latency describes the drain limit, not the "
-    "server. An empty cell was not in the sweep, or has no such value because it was cut off before."
+    "The stronger the colour, the more, from the lowest repeat to the highest. A cell is the mean over repeats; bold: the best of its "
+    "backend, and what is not shown to differ from it. An overloaded one's latency describes the drain limit, not the server. An empty cell was not in the sweep, or has no such value because it was cut off before."
 )
 
 
@@ -92,24 +94,16 @@ def panel(findings: Findings) -> Panel | Absent:
             "said": [numbers.rate(rate) for rate in rates],
             "headings": headings,
             "metrics": [_metric(name) for name in names],
+            "spans": [[_span(shown, rate, name) for name in names] for rate in rates],
             "scale": [[0, theme.SCALE[0]], [1, theme.SCALE[1]]],
             "groups": [_group(group, rates, names) for group in groups],
         },
     )
 
 
-def best(settings: Sequence[Setting], rate: float, name: str) -> tuple[Setting, float] | None:
-    """Give the setting with the best mean at a rate; for a time, among those that neither are overloaded nor cut off."""
-    metric, _ = glossary.metric_of(name)
-    known = [
-        (one, value)
-        for one in settings
-        if (cell := one.series.at(rate)) is not None
-        and (value := cell.mean(name)) is not None
-        and not (metric.unit == "s" and cell.censored)
-    ]
-    pick = max if metric.better == "higher" else min
-    return pick(known, key=lambda item: item[1]) if known else None
+def lead_at(settings: Sequence[Setting], rate: float, name: str) -> Lead[Setting] | None:
+    """Give the best setting at a rate and who is not shown to differ from it."""
+    return lead([(one, cell) for one in settings if (cell := one.series.at(rate)) is not None], name)
 
 
 def _places(settings: Sequence[Setting]) -> list[list[Setting]]:
@@ -149,6 +143,7 @@ def _metric(name: str) -> dict[str, object]:
 def _group(group: Sequence[Setting], rates: Sequence[float], names: Sequence[str]) -> dict[str, object]:
     """Give the figure of one backend: its settings, each with a value and its text by metric and rate."""
     rows, sizes = _rows(group), _sizes(group)
+    leading = [[_leading(group, rate, name) for rate in rates] for name in names]
     return {
         "place": group[0].series.place,
         "rows": [escape(row) for row in rows],
@@ -163,11 +158,26 @@ def _group(group: Sequence[Setting], rates: Sequence[float], names: Sequence[str
                 "states": [state_of(cell) if cell else "" for cell in cells],
                 "values": [[cell.mean(name) if cell else None for cell in cells] for name in names],
                 "texts": [[_text(cell, name) for cell in cells] for name in names],
+                "leads": [[int(one.series.key in of_rate) for of_rate in of_metric] for of_metric in leading],
             }
             for one in group
             for cells in [[one.series.at(rate) for rate in rates]]
         ],
     }
+
+
+def _leading(group: Sequence[Setting], rate: float, name: str) -> frozenset[str]:
+    """Give the keys of the best and of those not shown to differ from it; nobody's without an interval."""
+    found = lead_at(group, rate, name)
+    told = () if found is None or found.unsure else (found.best, *found.alike)
+    return frozenset(one.series.key for one in told)
+
+
+def _span(settings: Sequence[Setting], rate: float, name: str) -> list[float] | None:
+    """Give the lowest and the highest repeat of the cells that have a mean; None without any."""
+    cells = [cell for one in settings if (cell := one.series.at(rate)) is not None]
+    values = [v for cell in cells if cell.mean(name) is not None for v in points.values_of(cell, name)]
+    return [min(values), max(values)] if values else None
 
 
 def _rows(group: Sequence[Setting]) -> list[str]:
@@ -179,26 +189,21 @@ def _sizes(group: Sequence[Setting]) -> list[int]:
 
 
 def _layout(group: Sequence[Setting]) -> dict[str, Any]:
-    layout = theme.layout(
-        height_px=96 + _ROW_PX * len(_rows(group)),
+    return theme.layout(
+        height_px=118 + _ROW_PX * len(_rows(group)),
         xaxis=theme.axis("max_batch_size (requests)", type="category", showgrid=False),
         yaxis=theme.axis("", type="category", autorange="reversed", showgrid=False),
     )
-    layout["margin"] = layout["margin"] | {"t": 8}
-    return layout
 
 
 def _heading(group: Sequence[Setting], rate: float, name: str) -> str:
-    metric, _ = glossary.metric_of(name)
     where = f"at {numbers.rate(rate)} on {group[0].series.place}"
-    found = best(group, rate, name)
+    found = lead_at(group, rate, name)
     if found is None:
         measured = any((cell := one.series.at(rate)) and cell.mean(name) is not None for one in group)
         why = "every setting is overloaded or cut off" if measured else "nothing is known"
         return f"{headlines.capital(glossary.label(name))} {where}: {why}"
-    one, value = found
-    end = "highest" if metric.better == "higher" else "lowest"
-    return f"{headlines.capital(glossary.label(name))} {where} is {end} with {one.series.setting}: {metric.text(value)}"
+    return said(found, name, where, lambda one: one.series.setting)
 
 
 def _text(cell: CellSummary | None, name: str) -> str:

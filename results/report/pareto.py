@@ -14,8 +14,10 @@ from results.comparisons import THROUGHPUT
 from results.findings import Findings
 from results.report import axes, glossary, numbers, points, theme
 from results.report.curve_parts import rate_control
+from results.report.leaders import is_shown, listed
 from results.report.panel import SEPARATOR, Absent, Chart, Choice, Control, Mark, Panel, Table, View
 from results.report.series import Series, rates_of, series_of
+from results.statistics import FEWEST_PAIRS
 
 _HEIGHT_PX = 460
 _HEADING = "Which settings are worth considering"
@@ -155,16 +157,45 @@ def _heading(among: Sequence[Point], rate: float, name: str) -> str:
     if not best:
         return f"{where} every setting is overloaded or cut off: none has a {glossary.label(name)} of its own"
     if len(best) == 1:
-        one = best[0]
-        return (
-            f"{where} {one.series.setting} has the most throughput and the lowest {glossary.label(name)} of the "
-            f"{numbers.count(len(group), 'setting')} that have both"
-        )
+        return f"{where} {_only(best[0], [one for one in group if one.compared], rate, name)}"
     low, high = best[0], best[-1]
-    return (
+    shown = (
         f"{where} {len(best)} of the {len(group)} settings that have both are on the front, from {low.series.setting} "
         f"({numbers.duration(low.latency_s)}) to {high.series.setting} ({numbers.number(high.throughput)} tokens/s)"
     )
+    alike = [what for what, metric in _both_metrics(name) if not _differ(low, high, rate, metric)]
+    return f"{shown}: no difference in {' or '.join(alike)} shown between the two" if alike else shown
+
+
+def _only(best: Point, compared: Sequence[Point], rate: float, name: str) -> str:
+    """Say of the only one on the front in what it is shown to be the best of those compared."""
+    others = [one for one in compared if one is not best]
+    label = glossary.label(name)
+    if not others:
+        return f"{best.series.setting} alone keeps up: all others are overloaded or cut off, without a {label} of their own"
+    alike = {
+        what: [one.series.setting for one in others if not _differ(best, one, rate, metric)]
+        for what, metric in _both_metrics(name)
+    }
+    ends = {"throughput": "the most throughput", label: f"the lowest {label}"}
+    among = f"of the {numbers.count(len(compared), 'setting')} that have both"
+    shown = [ends[what] for what, settings in alike.items() if not settings]
+    doubts = [f"{what} from that of {listed(settings)}" for what, settings in alike.items() if settings]
+    has = f"{best.series.setting} has {' and '.join(shown or ['the best means'])} {among}"
+    return f"{has}; not shown to differ: its {' and its '.join(doubts)}" if doubts else has
+
+
+def _both_metrics(name: str) -> tuple[tuple[str, str], tuple[str, str]]:
+    """Give what is compared on the front, in words and by name."""
+    return ("throughput", THROUGHPUT), (glossary.label(name), name)
+
+
+def _differ(base: Point, other: Point, rate: float, metric: str) -> bool:
+    """Whether two are shown to differ; without an interval they are taken by their means, as everywhere."""
+    before, after = base.series.at(rate), other.series.at(rate)
+    assert before is not None
+    assert after is not None
+    return min(len(before.trials), len(after.trials)) < FEWEST_PAIRS or is_shown(metric, before, after)
 
 
 def _layout(among: Sequence[Point], name: str) -> dict[str, Any]:

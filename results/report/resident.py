@@ -15,6 +15,7 @@ from results.goodput import Slo
 from results.report import axes, glossary, numbers, points, theme
 from results.report.curve_parts import rate_control
 from results.report.knobs import Setting, settings_of
+from results.report.leaders import lead, said
 from results.report.panel import SEPARATOR, Absent, Chart, Choice, Control, Panel, Table, View
 from results.report.series import rates_of, series_of
 from results.report.within import SHARE, is_within
@@ -120,13 +121,12 @@ def _view(groups: Sequence[Sizes], rate: float, slo: Slo | None) -> View:
 def _heading(group: Sizes, rate: float, slo: Slo | None) -> str:
     where = f"at {numbers.rate(rate)} on {group.place}"
     if slo is None:
-        known = [
-            (value, one.size) for one, cell in group.cells(rate) if (value := cell.mean(_TTFT)) is not None
-        ]
-        if not known:
-            return f"{_HEADING}: no request has finished {where}"
-        value, size = min(known)
-        return f"P95 TTFT {where} is lowest with {size} resident: {numbers.duration(value)}"
+        found = lead(group.cells(rate), _TTFT)
+        if found is not None:
+            return said(found, _TTFT, where, lambda one: f"{one.size} resident")
+        known = any(cell.mean(_TTFT) is not None for _, cell in group.cells(rate))
+        why = "every size is overloaded or cut off" if known else "no request has finished"
+        return f"{_HEADING}: {why} {where}"
     size_within = largest_within(group, rate, slo)
     if size_within is None:
         return f"No max_batch_size keeps {SHARE} of the requests within {slo.text} {where}"

@@ -19,7 +19,7 @@ TOKENS, TTFT, SHARE = "steady_throughput_tokens_per_s", "ttft_s_p99", SLO.of("go
 
 @pytest.fixture
 def cell(made_sweep: ModuleType) -> Any:
-    def make(setting: str, rate: float, metrics: Mapping[str, float], *, verdict: Any = None) -> CellSummary:
+    def make(setting: str, rate: float, *repeats: Mapping[str, float], verdict: Any = None) -> CellSummary:
         strategy, size, *wait = setting.split(" · ")
         own = {"strategy": strategy, "setting": setting, "max_batch_size": int(size), "rate": rate}
         trial = made_sweep.make_trial(
@@ -27,7 +27,16 @@ def cell(made_sweep: ModuleType) -> Any:
             knobs={"max_batch_size": int(size)} | ({"max_wait_ms": 20.0} if wait else {}),
         )
         verdicts = (Verdict(name=verdict, detail=""),) if verdict else ()
-        summary = TrialSummary(trial=trial, metrics=metrics, verdicts=verdicts, triggers={}, batch_sizes={})
+        summaries = [
+            TrialSummary(
+                trial=trial.model_copy(update={"repeat": number}),
+                metrics=metrics,
+                verdicts=verdicts,
+                triggers={},
+                batch_sizes={},
+            )
+            for number, metrics in enumerate(repeats)
+        ]
         return CellSummary(
             strategy=strategy,
             setting=setting,
@@ -35,7 +44,7 @@ def cell(made_sweep: ModuleType) -> Any:
             model="tiny",
             device="cpu",
             rate=rate,
-            trials=(summary,),
+            trials=tuple(summaries),
         )
 
     return make
@@ -84,10 +93,69 @@ def test_a_heatmap_has_a_row_for_the_other_knobs_and_a_column_for_max_batch_size
     )
     assert [one["values"][throughput] for one in group["settings"]] == [[100.0], [110.0], [300.0]]
     assert [one["states"] for one in group["settings"]] == [[""], [""], ["overloaded"]]
-    assert data["headings"][0][throughput].endswith("is highest with dynamic · 32 · 20 ms: 300 tokens/s")
+    assert data["headings"][0][throughput].endswith(
+        "is highest with dynamic · 32 · 20 ms: 300 tokens/s (1 repeat, no interval)"
+    )
     assert data["headings"][0][ttft].endswith(
-        "is lowest with dynamic · 8 · 20 ms: 500 ms"
+        "is lowest with dynamic · 8 · 20 ms: 500 ms (1 repeat, no interval)"
     )  # overloaded is out
+
+
+def test_a_best_is_named_where_it_is_shown_to_differ_and_the_colours_run_over_the_repeats(
+    cell: Any, findings_of: Any
+) -> None:
+    def repeats(*tokens: float, ttft: float) -> list[dict[str, float]]:
+        return [{TOKENS: value, TTFT: ttft, SHARE: 0.0} for value in tokens]
+
+    data = live(
+        knobs.panel(
+            findings_of(
+                cell("dynamic · 8 · 20 ms", 5.0, *repeats(100, 120, 140, ttft=0.5)),
+                cell("dynamic · 32 · 20 ms", 5.0, *repeats(101, 119, 142, ttft=0.6)),  # +1, -1, +2
+                cell("dynamic · 64 · 20 ms", 5.0, *repeats(90, 108, 126, ttft=0.7)),  # a tenth less each time
+                slos=(SLO,),
+            )
+        )
+    )
+    labels = [one["label"] for one in data["metrics"]]
+    tokens, ttft, share = (
+        next(n for n, label in enumerate(labels) if label.startswith(text))
+        for text in ("Throughput", "P99 TTFT", "Share")
+    )
+    assert data["headings"][0][tokens].endswith(
+        "no difference shown between dynamic · 32 · 20 ms (highest mean, 121 tokens/s) and dynamic · 8 · 20 ms"
+    )
+    assert data["headings"][0][ttft].endswith("is lowest with dynamic · 8 · 20 ms: 500 ms")
+    assert "no difference shown between" in data["headings"][0][share]  # of zeros there is no ratio
+    (group,) = data["groups"]
+    leads = {one["setting"].split(" · ")[1]: one["leads"] for one in group["settings"]}
+    assert {size: of[tokens] for size, of in leads.items()} == {"8": [1], "32": [1], "64": [0]}
+    assert {size: of[ttft] for size, of in leads.items()} == {"8": [1], "32": [0], "64": [0]}
+    assert data["spans"][0][tokens] == [90, 142]
+
+
+def test_the_only_one_on_the_front_is_called_best_in_what_it_is_shown_to_be(
+    cell: Any, findings_of: Any
+) -> None:
+    def heading(*cells: CellSummary) -> str:
+        text: str = live(pareto.panel(findings_of(*cells)))["views"][0][0]["heading"]
+        return text.removeprefix("At 5 req/s on vllm ")
+
+    def repeats(*tokens: float, ttft: float) -> list[dict[str, float]]:
+        return [{TOKENS: value, TTFT: ttft * value} for value in tokens]
+
+    best = cell("continuous · 8", 5.0, *repeats(100, 120, 141, ttft=0.001))
+    as_much = cell("naive · 8", 5.0, *repeats(99, 121, 138, ttft=0.01))
+    less = cell("naive · 8", 5.0, *repeats(90, 108, 126, ttft=0.01))
+    assert heading(best, less) == (
+        "continuous · 8 has the most throughput and the lowest p99 TTFT of the 2 settings that have both"
+    )
+    assert heading(best, as_much) == (
+        "continuous · 8 has the lowest p99 TTFT of the 2 settings that have both; not shown to differ: "
+        "its throughput from that of naive · 8"
+    )
+    over = cell("naive · 8", 5.0, {TOKENS: 90.0, TTFT: 9.0}, verdict="overloaded")
+    assert heading(best, over).startswith("continuous · 8 alone keeps up")
 
 
 def test_without_two_values_of_a_knob_there_is_no_heatmap(cell: Any, findings_of: Any) -> None:
@@ -164,7 +232,10 @@ def test_without_an_slo_the_size_with_the_lowest_ttft_is_named_and_nothing_is_wi
     )
     made = resident.panel(found)
     assert isinstance(made, Panel)
-    assert made.first.heading == "P95 TTFT at 5 req/s on vllm is lowest with 32 resident: 250 ms"
+    assert (
+        made.first.heading
+        == "P95 TTFT at 5 req/s on vllm is lowest with 32 resident: 250 ms (1 repeat, no interval)"
+    )
     assert list(made.first.charts[1].figure.data[0].y) == [4.0, 5.0]
     none = replace(found, slos=(SLO,))
     assert "No max_batch_size keeps 99 %" in panel_of(none).first.heading

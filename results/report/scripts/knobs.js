@@ -3,17 +3,18 @@
 live.knobs = ({ data, choices, showsSeries, showsRate }) => {
   const at = Number(choices["arrival rate"]), by = Number(choices.metric), { label, logarithmic } = data.metrics[by];
   const shown = (group) => group.settings.filter((one) => showsSeries(one.series) && showsRate(data.rates[at]));
-  const known = data.groups.flatMap(shown).map((one) => one.values[by][at]).filter((value) => value !== null);
-  const shade = logarithmic && known.every((value) => value > 0) ? Math.log10 : (value) => value;
-  const low = Math.min(...known.map(shade)), high = Math.max(...known.map(shade));
+  const span = data.spans[at][by] ?? [0, 1];
+  const shade = logarithmic && span[0] > 0 ? Math.log10 : (value) => value;
+  const [low, high] = span.map(shade);
   const charts = data.groups.map((group) => {
     const grid = (filler) => group.rows.map(() => group.sizes.map(() => filler));
-    const z = grid(null), text = grid(""), said = [];
+    const z = grid(null), text = grid(""), said = [], leading = [];
     for (const one of shown(group)) {
       const value = one.values[by][at], state = one.states[at];
       if (value === null) continue;
       z[one.row][one.column] = shade(value);
-      text[one.row][one.column] = one.texts[by][at] + (state && `<br><i>${state}</i>`);
+      text[one.row][one.column] = (one.leads[by][at] ? `<b>${one.texts[by][at]}</b>` : one.texts[by][at]) + (state && `<br><i>${state}</i>`);
+      if (one.leads[by][at]) leading.push(one.setting);
       said.push(`${one.setting} ${one.texts[by][at]}${state && ` (${state})`}`);
     }
     const trace = {
@@ -21,7 +22,8 @@ live.knobs = ({ data, choices, showsSeries, showsRate }) => {
       colorscale: data.scale, showscale: false, xgap: 2, ygap: 2, hoverongaps: false,
       hovertemplate: `<b>%{y}</b>, max_batch_size %{x}<br>${label}: %{text}<extra></extra>`,
     };
-    const summary = `${label} over the knobs at ${data.said[at]} on ${group.place}. ${said.join("; ") || "Nothing is known"}.`;
+    const best = leading.length ? ` ${leading.length > 1 ? "Best, with no difference shown" : "Best"}: ${leading.join("; ")}.` : "";
+    const summary = `${label} over the knobs at ${data.said[at]} on ${group.place}. ${said.join("; ") || "Nothing is known"}.${best}`;
     return { data: [trace], layout: group.layout, summary };
   });
   return { heading: unbroken(data.headings[at][by]), note: "", charts };
