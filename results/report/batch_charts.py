@@ -61,13 +61,15 @@ def sizes_chart(series: Sequence[Series], rate: float) -> Chart:
     layout = theme.layout(
         height_px=_height_px(series),
         meta={"categories": [one.key for one in reversed(series)]},
-        xaxis=theme.axis("requests in a batch or step (dot: share, bar: mean)", range=[0, largest * 1.08]),
+        xaxis=theme.axis("requests in a batch or step", range=[0, largest * 1.08]),
         yaxis=_rows_axis(series),
     )
     figure = drawn.figure(traces, layout)
     lines = [f"{one.name}: mean {numbers.number(mean_of(one.at(rate)))}." for one in series]
     return Chart(
-        figure=figure, title="Sizes", summary=f"Batch sizes at {numbers.rate(rate)}. {' '.join(lines)}"
+        figure=figure,
+        title="Sizes (dot: share, bar: mean)",
+        summary=f"Batch sizes at {numbers.rate(rate)}. {' '.join(lines)}",
     )
 
 
@@ -90,7 +92,7 @@ def triggers_chart(series: Sequence[Series], rate: float) -> Chart:
                 textposition="inside",
                 insidetextanchor="middle",
                 textangle=0,
-                textfont={"color": theme.PAPER},
+                textfont={"color": theme.TRIGGER_TEXTS[name]},
                 hovertemplate=f"{name}, {escape(TRIGGERS[name])}: %{{x:.1f}} %<extra>%{{y}}</extra>",
             )
         )

@@ -95,6 +95,7 @@ def panel(findings: Findings) -> Panel | Absent:
             "headings": headings,
             "metrics": [_metric(name) for name in names],
             "spans": [[_span(shown, rate, name) for name in names] for rate in rates],
+            "ink": theme.INK,
             "scale": [[0, theme.SCALE[0]], [1, theme.SCALE[1]]],
             "groups": [_group(group, rates, names) for group in groups],
         },

@@ -1,12 +1,14 @@
 """A panel: a heading that states a finding, charts, the controls that change them, and the data as a table."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import plotly.graph_objects as go
 
+_UNITS = re.compile(r"(\d) (%|ms\b|s\b)")
 SEPARATOR = "|"  # between the values of the controls in a view's key
 
 
@@ -115,5 +117,5 @@ class Absent:
 
 
 def unbroken(text: str) -> str:
-    """Keep a setting such as "dynamic · 8 · 50 ms" on one line."""
-    return text.replace(" · ", "\u00a0·\u00a0")
+    """Keep a setting such as "dynamic · 8 · 50 ms" on one line, and a number with its unit."""
+    return _UNITS.sub("\\1\u00a0\\2", text.replace(" · ", "\u00a0·\u00a0"))

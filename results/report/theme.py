@@ -20,8 +20,17 @@ TRIGGERS: dict[str, str] = {
     "age": "#d39b00",
     "memory": "#9b3f8c",
     "flush": "#b4bbc4",
-    "join": "#8a7550",
+    "join": "#7f6b48",
 }
+ON_BRIGHT = "#1d2531"  # text on a colour that is bright in both schemes
+TRIGGER_TEXTS: dict[str, str] = {
+    "size": PAPER,
+    "age": ON_BRIGHT,
+    "memory": PAPER,
+    "flush": INK,
+    "join": PAPER,
+}
+"""Text on the colour of each trigger."""
 HOLDINGS: dict[str, str] = {
     "prefill": "#d39b00",
     "decode": "#2d7f8f",
@@ -31,11 +40,12 @@ HOLDINGS: dict[str, str] = {
 }
 """What a slot is held for."""
 WAIT = "#e3d8c3"  # where waiting would outweigh everything in the colour of a slot's
-SCALE = ("#f1f3f6", "#5a4b8c")
-"""The two ends of a heatmap's colours, none and most."""
+SCALE = ("#f1f3f6", "#9d8fd0")
+"""The two ends of a heatmap's colours, least and most: ink can be read on all between."""
 _NEUTRALS: dict[str, str] = {
     INK: "#e8ecf1",
     MUTED: "#a3adba",
+    ON_BRIGHT: ON_BRIGHT,
     GRID: "#343c47",
     PAPER: "#181d24",
     POLICY: "#b795d0",
@@ -45,10 +55,11 @@ _NEUTRALS: dict[str, str] = {
     "#9b3f8c": "#d583c8",
     "#b4bbc4": "#59626e",
     "#8a7550": "#c0a877",
+    "#7f6b48": "#c0a877",
     "#2d7f8f": "#58b5c6",
     WAIT: "#4b4437",
     SCALE[0]: "#232a33",
-    SCALE[1]: "#7763c9",
+    SCALE[1]: "#5b4aa8",
 }
 DARK: dict[str, str] = _NEUTRALS | {
     light: dark for shades in (*FAMILIES.values(), OTHERS) for light, dark in shades

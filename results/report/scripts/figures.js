@@ -1,7 +1,7 @@
 // Draws panels: what is near the viewport at once, the rest when the browser has time.
 
 const panels = JSON.parse(new TextDecoder().decode(await inflate(decodeBase64(document.getElementById("panels").textContent))));
-const PRINT_WIDTH_PX = 680;
+const PRINT_WIDTH_PX = 680, PRINT_HEIGHT_PX = 860; // a figure keeps to one sheet, Letter or A4
 const PLOT = {
   responsive: true,
   displaylogo: false,
@@ -42,7 +42,7 @@ const specOf = (chart, scheme) => {
 const drawChart = (element, chart) => {
   element.setAttribute("aria-label", chart.summary);
   const spec = specOf(chart, coloured);
-  if (printed.now) spec.layout.width = PRINT_WIDTH_PX;
+  if (printed.now) Object.assign(spec.layout, { width: PRINT_WIDTH_PX, height: Math.min(spec.layout.height, PRINT_HEIGHT_PX) });
   return Plotly.react(element, spec.data, spec.layout, PLOT);
 };
 

@@ -19,7 +19,7 @@ live.knobs = ({ data, choices, showsSeries, showsRate }) => {
     }
     const trace = {
       type: "heatmap", x: group.sizes, y: group.rows, z, text, texttemplate: "%{text}", zmin: low, zmax: high > low ? high : low + 1,
-      colorscale: data.scale, showscale: false, xgap: 2, ygap: 2, hoverongaps: false,
+      colorscale: data.scale, showscale: false, textfont: { color: data.ink }, xgap: 2, ygap: 2, hoverongaps: false,
       hovertemplate: `<b>%{y}</b>, max_batch_size %{x}<br>${label}: %{text}<extra></extra>`,
     };
     const best = leading.length ? ` ${leading.length > 1 ? "Best, with no difference shown" : "Best"}: ${leading.join("; ")}.` : "";

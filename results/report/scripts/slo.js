@@ -147,7 +147,7 @@ live.goodput = async ({ data, choices }) => {
   const cells = data.lines.flatMap((line) => line.cells.map((cell) => ({ line, cell, found: of(cell) })));
   const points = cells.filter(({ line, cell }) => showsSeries(line.key) && showsRate(cell.rate));
   return {
-    heading: goodputHeading(shown, of, limits, threshold),
+    heading: unbroken(goodputHeading(shown, of, limits, threshold)),
     note: "",
     charts: [
       {
