@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from experiments.console import Say
@@ -31,6 +31,7 @@ class Drawn:
     sweeps: tuple[several.Shown, ...]
     path: Path
     took_s: float
+    interrupted: bool = False  # by Ctrl-C, while it was watched
 
     @property
     def problems(self) -> list[str]:
@@ -54,7 +55,8 @@ def draw(folders: Sequence[Path], path: Path, *, refresh_s: int | None = None) -
 def watch(folders: Sequence[Path], path: Path, say: Say, stop: threading.Event | None = None) -> Drawn:
     """Draw the page again as cells end, until no sweep runs any more; its last version reloads itself no longer.
 
-    `stop`, if it is set, ends it too, and so does Ctrl-C.
+    `stop`, if it is set, ends it too, and so does Ctrl-C; a second one leaves the page as it is. KeyboardInterrupt if
+    there is no page then.
     """
     stop = threading.Event() if stop is None else stop
     refresh_s, seen = FEWEST_REFRESH_S, None
@@ -72,7 +74,10 @@ def watch(folders: Sequence[Path], path: Path, say: Say, stop: threading.Event |
                 seen = ended, _written_at(path)
             stop.wait(LOOK_S)
     except KeyboardInterrupt:
-        say("no longer watched; the sweep goes on")
+        if seen is None:
+            raise
+        say("no longer watched, the sweep goes on; drawing the page once more, without its reloading")
+        return replace(draw(folders, path), interrupted=True)
     return draw(folders, path)
 
 

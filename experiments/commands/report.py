@@ -86,10 +86,17 @@ def _draw(folders: list[Path], path: Path, *, watched: bool, opened: bool, as_js
     if not watched:
         _tell_of(sweep_page.draw(folders, path), folders, as_json=as_json)
         return
-    if opened:
-        sweep_page.draw(folders, path, refresh_s=sweep_page.FEWEST_REFRESH_S)
-        _open(path)
-    _tell_of(sweep_page.watch(folders, path, tell), folders, as_json=False)
+    try:
+        if opened:
+            sweep_page.draw(folders, path, refresh_s=sweep_page.FEWEST_REFRESH_S)
+            _open(path)
+        drawn = sweep_page.watch(folders, path, tell)
+    except KeyboardInterrupt:
+        tell("no longer watched")
+        raise typer.Exit(130) from None
+    _tell_of(drawn, folders, as_json=False)
+    if drawn.interrupted:
+        raise typer.Exit(130)
 
 
 def _tell_of(drawn: "Drawn", folders: list[Path], *, as_json: bool) -> None:

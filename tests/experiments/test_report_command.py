@@ -4,8 +4,10 @@ import json
 import os
 import queue
 import shutil
+import signal
 import threading
 import webbrowser
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -17,6 +19,7 @@ from experiments.cli import app
 from experiments.sweep_page import watch
 from results.lock import SweepLock
 from results.report.index import found_on
+from tests.experiments.command_process import CommandProcess
 
 DEADLINE_S = 120
 
@@ -121,3 +124,27 @@ def test_a_page_that_is_watched_reloads_itself_until_the_sweep_is_over(two: Path
     over = page.read_text(encoding="utf-8")
     assert 'http-equiv="refresh"' not in over
     assert "reloads itself" not in over
+
+
+@pytest.mark.fault
+def test_ctrl_c_leaves_a_whole_page_that_does_not_reload(
+    two: Path, tmp_path: Path, started: Callable[..., CommandProcess]
+) -> None:
+    root, folder = tmp_path / "sweep", tmp_path / "pages"
+    shutil.copytree(two / "one", root)
+    folder.mkdir()
+    page = folder / "page.html"
+    with SweepLock(root):
+        watching = started("report", root, "--watch", "-o", page)
+        watching.wait_for(page.is_file)
+        assert 'http-equiv="refresh"' in page.read_text(encoding="utf-8")
+        watching.process.send_signal(signal.SIGINT)
+        code, said, told = watching.end()
+    assert code == 130, told
+    assert "Traceback" not in told
+    assert "no longer watched" in told
+    assert said.splitlines()[-1] == f"page: {page}"
+    text = page.read_text(encoding="utf-8")
+    assert 'http-equiv="refresh"' not in text
+    assert text.rstrip().endswith("</html>")
+    assert list(folder.iterdir()) == [page], "nothing half written lies beside it"
