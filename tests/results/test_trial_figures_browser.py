@@ -42,7 +42,7 @@ def heading(browser: Any, panel: str) -> str:
 
 def test_a_heatmap_shows_the_means_of_the_chosen_rate_and_metric(opened: Any, findings: Findings) -> None:
     settings = [one for one in knobs.settings_of(series_of(findings)) if one.series.place == "huggingface"]
-    shown = "return document.querySelectorAll('#knobs [data-chart]')[1].data[0].text.flat().map(t => t.split('<br>')[0])"
+    shown = "return document.querySelectorAll('#knobs [data-chart]')[1].data[0].text.flat().map(t => t.split('<br>')[0].replace(/<.?b>/g, ''))"
     for rate, label, name in ((1.0, "p99 TTFT (s)", "ttft_s_p99"), (5.0, "p50 held (s)", "held_s_p50")):
         select(opened, "knobs", "arrival rate").select_by_visible_text(f"{rate:g} req/s")
         select(opened, "knobs", "metric").select_by_visible_text(label)
