@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from results.findings import CellSummary, Findings
-from results.report import numbers
+from results.report import amounts, numbers, theme
+from results.report.amounts import Cell, Value
 from results.report.batch_charts import sizes_chart, triggers_chart
 from results.report.batch_counts import TRIGGERS, mean_of, shares_of, sizes_of, triggers_of
 from results.report.curve_parts import rate_control
@@ -68,6 +69,8 @@ def _by_memory(series: Sequence[Series], rate: float) -> str:
 
 def _table(series: Sequence[Series]) -> Table:
     cached = any(cell.trials and _has_cache(cell) for one in series for cell in one.cells)
+    used = {name for one in series for cell in one.cells for name in triggers_of(cell)}
+    launched = [name for name in theme.TRIGGERS if name in used]
     rows = []
     for one in series:
         for cell in one.cells:
@@ -76,13 +79,12 @@ def _table(series: Sequence[Series]) -> Table:
                 (
                     one.setting,
                     one.place,
-                    numbers.rate(cell.rate),
-                    f"{sizes.total():,}",
-                    numbers.number(mean_of(cell)),
-                    f"{min(sizes)} to {max(sizes)}" if sizes else numbers.NOTHING,
-                    ", ".join(f"{name} {count}" for name, count in triggers.items()) or numbers.NOTHING,
-                    numbers.number(cell.mean("padding_waste")),
-                    numbers.number(cell.mean("lockstep_waste")),
+                    amounts.rate(cell.rate),
+                    amounts.count(sizes.total()),
+                    amounts.number(mean_of(cell)),
+                    *(amounts.count(end(sizes) if sizes else None) for end in (min, max)),
+                    *(amounts.count(triggers[name] if triggers else None) for name in launched),
+                    *(amounts.share(cell.mean(name)) for name in ("padding_waste", "lockstep_waste")),
                     *(_cache(cell) if cached else ()),
                 )
             )
@@ -92,8 +94,9 @@ def _table(series: Sequence[Series]) -> Table:
         "rate",
         "batches or steps",
         "mean size",
-        "sizes",
-        "triggers",
+        "smallest",
+        "largest",
+        *(f"by {name}" for name in launched),
         "padding waste",
         "lockstep waste",
         *(_CACHE if cached else ()),
@@ -106,10 +109,10 @@ def _has_cache(cell: CellSummary) -> bool:
     return any(trial.metrics.get("kv_use_peak") is not None for trial in cell.trials)
 
 
-def _cache(cell: CellSummary) -> tuple[str, ...]:
+def _cache(cell: CellSummary) -> tuple[Cell, ...]:
     """Give what `_CACHE` names: shares of the pool, and sums over the repeats."""
     if not _has_cache(cell):
-        return (numbers.NOTHING,) * len(_CACHE)
+        return (Value(text=numbers.NOTHING, number=None),) * len(_CACHE)
     peak = max(trial.metrics.get("kv_use_peak") or 0.0 for trial in cell.trials)
     preemptions = [n for trial in cell.trials if (n := trial.metrics.get("kv_preemptions")) is not None]
     counted = [trial.trial.counters for trial in cell.trials if trial.trial.counters]
@@ -118,13 +121,9 @@ def _cache(cell: CellSummary) -> tuple[str, ...]:
         for name in ("recomputed_tokens", "swapped_bytes")
     ]
     return (
-        _percent(cell.mean("kv_use_mean")),
-        _percent(peak),
-        f"{sum(preemptions):,.0f}" if preemptions else numbers.NOTHING,
-        numbers.NOTHING if sums[0] is None else f"{sums[0]:,}",
-        numbers.size(sums[1]),
+        amounts.share(cell.mean("kv_use_mean")),
+        amounts.share(peak),
+        amounts.count(round(sum(preemptions)) if preemptions else None),
+        amounts.count(sums[0]),
+        amounts.size(sums[1]),
     )
-
-
-def _percent(share: float | None) -> str:
-    return numbers.NOTHING if share is None else f"{numbers.number(100 * share)} %"

@@ -11,7 +11,7 @@ from html import escape
 import plotly.graph_objects as go
 
 from results.findings import Change, Findings
-from results.report import decisive, drawn, glossary, headlines, numbers, theme
+from results.report import amounts, decisive, drawn, glossary, headlines, numbers, theme
 from results.report.axes import log_axis, rate_axis
 from results.report.panel import SEPARATOR, Absent, Chart, Choice, Control, Mark, Panel, Table, View
 from results.report.points import error_bars, symbol
@@ -179,13 +179,11 @@ def _table(changes: Sequence[Change]) -> Table:
     rows = [
         (
             glossary.label(change.metric),
-            numbers.rate(change.rate),
+            amounts.rate(change.rate),
             side_name(change.base),
             side_name(change.other),
-            numbers.ratio(change.ratio),
-            numbers.NOTHING if change.low is None else numbers.ratio(change.low),
-            numbers.NOTHING if change.high is None else numbers.ratio(change.high),
-            str(change.pairs),
+            *map(amounts.ratio, (change.ratio, change.low, change.high)),
+            amounts.count(change.pairs),
             "yes" if change.censored else "",
         )
         for change in changes

@@ -10,7 +10,8 @@ from dataclasses import replace
 
 from results.findings import Findings, TrialSummary
 from results.metrics import finished
-from results.report import distributions, numbers, slots, trial_bars, trial_block
+from results.report import amounts, distributions, numbers, slots, trial_bars, trial_block
+from results.report.amounts import Cell
 from results.report.curve_parts import rate_control
 from results.report.packed import Block
 from results.report.panel import Absent, Choice, Control, Mark, Panel, Table
@@ -72,25 +73,25 @@ def _which(made: Sequence[TrialRows], total: int) -> str:
         if cut
         else ""
     )
+    exact = f" Times are kept to {numbers.duration(trial_block.UNIT_S)}, in the CSV too."
     if len(made) == total:
-        return f"All {numbers.count(total, 'trial')} can be chosen.{thinned}"
-    return f"{len(made)} of {total} trials are in the page, at most {MOST_TRIALS}: the first repeat at {rates}.{thinned}"
+        return f"All {numbers.count(total, 'trial')} can be chosen.{thinned}{exact}"
+    return f"{len(made)} of {total} trials are in the page, at most {MOST_TRIALS}: the first repeat at {rates}.{thinned}{exact}"
 
 
 def _table(made: Sequence[TrialRows]) -> Table:
-    rows = []
+    rows: list[tuple[Cell, ...]] = []
     for one in made:
         means = means_of(one)
         rows.append(
             (
                 one.series.setting,
                 one.series.place,
-                numbers.rate(one.summary.trial.rate),
-                str(one.summary.trial.repeat + 1),
-                f"{one.requests.num_rows:,}",
-                f"{finished(one.requests).num_rows:,}",
-                f"{one.told('batch').num_rows:,}",
-                *(numbers.duration(means[phase]) for phase in PHASES),
+                amounts.rate(one.summary.trial.rate),
+                amounts.count(one.summary.trial.repeat + 1),
+                *map(amounts.count, (one.requests.num_rows, finished(one.requests).num_rows)),
+                amounts.count(one.told("batch").num_rows),
+                *(amounts.duration(means[phase]) for phase in PHASES),
             )
         )
     columns = (

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from results.report import glossary, headlines, numbers
+from results.report import amounts, glossary, headlines, numbers
+from results.report.amounts import Cell
 from results.report.glossary import Metric
 from results.report.panel import Choice, Control, Mark, Table
 from results.report.points import all_values
@@ -55,14 +56,14 @@ def summary(series: Sequence[Series], name: str) -> str:
 def table(series: Sequence[Series], names: Sequence[str]) -> Table:
     """Give the means behind a figure, a row for each cell."""
     columns = ("strategy", "backend", "rate", "repeats", "state", *(glossary.label(name) for name in names))
-    rows = [
+    rows: list[tuple[Cell, ...]] = [
         (
             one.setting,
             one.place,
-            numbers.rate(cell.rate),
-            str(len(cell.trials)),
+            amounts.rate(cell.rate),
+            amounts.count(len(cell.trials)),
             cell.standing,
-            *(glossary.metric_of(name)[0].text(cell.mean(name)) for name in names),
+            *(amounts.metric(name, cell.mean(name)) for name in names),
         )
         for one in series
         for cell in one.cells

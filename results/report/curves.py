@@ -63,7 +63,7 @@ def latency(findings: Findings) -> Panel | Absent:
         for metric in choices
         for statistic in glossary.PERCENTILES
     }
-    names = [metric.of(statistic) for metric in choices for statistic in ("p50", "p99")]
+    names = [metric.of(statistic) for metric in choices for statistic in glossary.PERCENTILES]
     return Panel(
         name="latency",
         controls=(metric_control(choices), percentile_control()),

@@ -14,7 +14,8 @@ from typing import Any
 import plotly.graph_objects as go
 
 from results.findings import CellSummary, Findings
-from results.report import glossary, headlines, numbers, points, theme
+from results.report import amounts, glossary, headlines, numbers, points, theme
+from results.report.amounts import Cell
 from results.report.curve_parts import rate_control
 from results.report.leaders import Lead, lead, said
 from results.report.panel import SEPARATOR, Absent, Chart, Choice, Control, Mark, Panel, Table, View
@@ -222,14 +223,14 @@ def state_of(cell: CellSummary) -> str:
 
 
 def _table(settings: Sequence[Setting], names: Sequence[str]) -> Table:
-    rows = [
+    rows: list[tuple[Cell, ...]] = [
         (
             one.series.setting,
             one.series.place,
-            str(one.size),
-            numbers.rate(cell.rate),
+            amounts.count(one.size),
+            amounts.rate(cell.rate),
             state_of(cell),
-            *(_text(cell, name) or numbers.NOTHING for name in names),
+            *(amounts.metric(name, cell.mean(name)) for name in names),
         )
         for one in settings
         for cell in one.series.cells

@@ -11,8 +11,9 @@ import plotly.graph_objects as go
 
 from results.findings import CellSummary, Findings
 from results.padded_batches import MOST_POINTS, PaddedBatches
-from results.report import numbers, theme
-from results.report.panel import Absent, Chart, Choice, Control, Panel, Table, View
+from results.report import amounts, numbers, theme
+from results.report.amounts import Cell
+from results.report.panel import Absent, Chart, Choice, Control, Mark, Panel, Table, View
 from results.report.series import Series, series_of
 
 _HEADING = "What memory did to the batches"
@@ -168,7 +169,7 @@ def _table(shown: Sequence[Shown]) -> Table:
         "lowest cap",
         "highest cap",
     )
-    rows = []
+    rows: list[tuple[Cell, ...]] = []
     for one in shown:
         sizes = [size for trial in one.trials for _, size in trial.by_memory]
         by_memory, launched = one.launches
@@ -176,13 +177,11 @@ def _table(shown: Sequence[Shown]) -> Table:
             (
                 one.series.setting,
                 one.series.place,
-                numbers.rate(one.cell.rate),
-                f"{launched:,}",
-                f"{by_memory:,}",
-                numbers.number(sum(sizes) / len(sizes)) if sizes else numbers.NOTHING,
-                f"{one.failed:,}",
-                str(one.lowest_cap),
-                str(one.highest_cap),
+                amounts.rate(one.cell.rate),
+                *map(amounts.count, (launched, by_memory)),
+                amounts.number(sum(sizes) / len(sizes) if sizes else None),
+                *map(amounts.count, (one.failed, one.lowest_cap, one.highest_cap)),
             )
         )
-    return Table(columns=columns, rows=tuple(rows))
+    marks = tuple(Mark(series=(one.series.key,), rate=one.cell.rate) for one in shown)
+    return Table(columns=columns, rows=tuple(rows), marks=marks)

@@ -6,7 +6,8 @@ from html import escape
 import plotly.graph_objects as go
 
 from results.findings import Findings, Occupancy
-from results.report import numbers, theme
+from results.report import amounts, numbers, theme
+from results.report.amounts import Cell
 from results.report.curve_parts import rate_control
 from results.report.panel import Absent, Chart, Panel, Table, View
 from results.report.series import backend_name
@@ -167,7 +168,7 @@ def _share(one: Occupancy) -> str:
 
 def _table(shown: Sequence[Occupancy]) -> Table:
     """Slot-steps of what is drawn, by what they were spent on."""
-    rows = []
+    rows: list[tuple[Cell, ...]] = []
     for one in shown:
         spent = {
             holding: sum(s.end_step - s.first_step for s in one.stretches if s.holding == holding)
@@ -178,11 +179,9 @@ def _table(shown: Sequence[Occupancy]) -> Table:
             (
                 one.setting,
                 _place(one),
-                numbers.rate(one.rate),
-                _share(one),
-                f"{one.steps:,}",
-                *(f"{count:,}" for count in spent.values()),
-                f"{empty:,}",
+                amounts.rate(one.rate),
+                amounts.share(one.utilisation),
+                *map(amounts.count, (one.steps, *spent.values(), empty)),
             )
         )
     columns = ("strategy", "backend", "rate", "useful", "passes drawn", *_HOLDINGS, "nobody")

@@ -9,9 +9,10 @@ import plotly.graph_objects as go
 
 from results.findings import CellSummary, Findings
 from results.padded_batches import BINS, PaddedBatches
-from results.report import numbers, theme
+from results.report import amounts, numbers, theme
+from results.report.amounts import Cell
 from results.report.curve_parts import rate_control
-from results.report.panel import Absent, Chart, Panel, Table, View
+from results.report.panel import Absent, Chart, Mark, Panel, Table, View
 from results.report.series import Series, rates_of, series_of
 
 _HEADING = "Padding and lockstep waste"
@@ -129,7 +130,7 @@ def _chart(shown: Sequence[Series], rate: float, name: str, title: str) -> Chart
 
 
 def _table(twins: Sequence[Twins]) -> Table:
-    rows = []
+    rows: list[tuple[Cell, ...]] = []
     for one in (one for pair in twins for one in pair.all):
         for cell in one.cells:
             skips = [of.most_skips for of in _padded(cell) if of.most_skips is not None]
@@ -137,14 +138,13 @@ def _table(twins: Sequence[Twins]) -> Table:
                 (
                     one.setting,
                     one.place,
-                    numbers.rate(cell.rate),
-                    f"{sum(map(sum, (of.padding for of in _padded(cell)))):,}",
-                    numbers.number(cell.mean("batch_size_mean")),
-                    _percent(cell.mean("padding_waste")),
-                    _percent(cell.mean("lockstep_waste")),
-                    numbers.duration(cell.mean("queue_wait_s_p50")),
-                    numbers.duration(cell.mean("queue_wait_s_p99")),
-                    f"{max(skips)} of {_knobs(one).get('max_skips')}" if skips else numbers.NOTHING,
+                    amounts.rate(cell.rate),
+                    amounts.count(sum(map(sum, (of.padding for of in _padded(cell))))),
+                    amounts.number(cell.mean("batch_size_mean")),
+                    *(amounts.share(cell.mean(name)) for name, _ in _WASTES),
+                    *(amounts.duration(cell.mean(f"queue_wait_s_{of}")) for of in ("p50", "p99")),
+                    amounts.count(max(skips, default=None)),
+                    amounts.count(_knobs(one).get("max_skips") if skips else None),
                 )
             )
     columns = (
@@ -158,8 +158,12 @@ def _table(twins: Sequence[Twins]) -> Table:
         "queue wait p50",
         "queue wait p99",
         "most skipped",
+        "max_skips",
     )
-    return Table(columns=columns, rows=tuple(rows))
+    marks = tuple(
+        Mark(series=(one.key,), rate=cell.rate) for pair in twins for one in pair.all for cell in one.cells
+    )
+    return Table(columns=columns, rows=tuple(rows), marks=marks)
 
 
 def _padded(cell: CellSummary | None) -> list[PaddedBatches]:
@@ -178,7 +182,3 @@ def _knobs(one: Series) -> Mapping[str, Any]:
 
 def _order(one: Series) -> str:
     return str(_knobs(one).get("order", "fifo"))
-
-
-def _percent(share: float | None) -> str:
-    return numbers.NOTHING if share is None else f"{numbers.number(100 * share)} %"

@@ -8,6 +8,8 @@ from typing import Any
 
 import plotly.graph_objects as go
 
+from results.report.amounts import Cell
+
 _UNITS = re.compile(r"(\d) (%|ms\b|s\b)")
 SEPARATOR = "|"  # between the values of the controls in a view's key
 
@@ -70,10 +72,10 @@ class Mark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Data in rows of text."""
+    """Data in rows: what is a number is a `Value`, so that the CSV has it as it is stored."""
 
     columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+    rows: tuple[tuple[Cell, ...], ...]
     marks: tuple[Mark, ...] = ()  # what each row is about, so that the page's filters reach it
 
 

@@ -12,7 +12,8 @@ import plotly.graph_objects as go
 
 from results.comparisons import THROUGHPUT
 from results.findings import Findings
-from results.report import axes, glossary, numbers, points, theme
+from results.report import amounts, axes, glossary, numbers, points, theme
+from results.report.amounts import Cell
 from results.report.curve_parts import rate_control
 from results.report.leaders import is_shown, listed
 from results.report.panel import SEPARATOR, Absent, Chart, Choice, Control, Mark, Panel, Table, View
@@ -217,7 +218,8 @@ def _throughputs(among: Sequence[Point]) -> dict[str, object]:
 
 
 def _table(series: Sequence[Series], rates: Sequence[float], names: Sequence[str]) -> Table:
-    rows, marks = [], []
+    rows: list[tuple[Cell, ...]] = []
+    marks = []
     for rate in rates:
         by_name = {name: points_of(series, rate, name) for name in names}
         on = {
@@ -232,9 +234,9 @@ def _table(series: Sequence[Series], rates: Sequence[float], names: Sequence[str
                 (
                     one.series.setting,
                     one.series.place,
-                    numbers.rate(rate),
-                    numbers.number(one.throughput),
-                    *(numbers.duration(cell.mean(name)) for name in names),
+                    amounts.rate(rate),
+                    amounts.number(one.throughput, "tokens/s"),
+                    *(amounts.duration(cell.mean(name)) for name in names),
                     ", ".join(glossary.label(name) for name in names if one.series.key in on[name])
                     or ("none" if one.compared else "not compared: overloaded or cut off"),
                 )

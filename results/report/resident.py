@@ -12,11 +12,12 @@ import plotly.graph_objects as go
 
 from results.findings import CellSummary, Findings
 from results.goodput import Slo
-from results.report import axes, glossary, numbers, points, theme
+from results.report import amounts, axes, glossary, numbers, points, theme
+from results.report.amounts import Cell
 from results.report.curve_parts import rate_control
 from results.report.knobs import Setting, settings_of
 from results.report.leaders import lead, said
-from results.report.panel import SEPARATOR, Absent, Chart, Choice, Control, Panel, Table, View
+from results.report.panel import SEPARATOR, Absent, Chart, Choice, Control, Mark, Panel, Table, View
 from results.report.series import rates_of, series_of
 from results.report.within import SHARE, is_within
 
@@ -224,17 +225,17 @@ def _table(groups: Sequence[Sizes], slos: Sequence[Slo]) -> Table:
     goodputs = [
         (slo, slo.of(measure)) for slo in slos for measure in ("goodput_share", "goodput_requests_per_s")
     ]
-    rows = [
+    rows: list[tuple[Cell, ...]] = [
         (
             one.series.setting,
             group.place,
-            str(one.size),
-            numbers.rate(cell.rate),
+            amounts.count(one.size),
+            amounts.rate(cell.rate),
             cell.standing,
-            numbers.duration(cell.mean(_TTFT)),
-            f"{numbers.number(cell.mean(_THROUGHPUT))} req/s",
-            *(glossary.metric_of(name)[0].text(cell.mean(name)) for _, name in goodputs),
-            numbers.number(preemptions(cell)),
+            amounts.metric(_TTFT, cell.mean(_TTFT)),
+            amounts.metric(_THROUGHPUT, cell.mean(_THROUGHPUT)),
+            *(amounts.metric(name, cell.mean(name)) for _, name in goodputs),
+            amounts.number(preemptions(cell)),
         )
         for group in groups
         for one in group.settings
@@ -251,4 +252,10 @@ def _table(groups: Sequence[Sizes], slos: Sequence[Slo]) -> Table:
         *(glossary.label(name) for _, name in goodputs),
         "preemptions a trial",
     )
-    return Table(columns=columns, rows=tuple(rows))
+    marks = tuple(
+        Mark(series=(one.series.key,), rate=cell.rate)
+        for group in groups
+        for one in group.settings
+        for cell in one.series.cells
+    )
+    return Table(columns=columns, rows=tuple(rows), marks=marks)

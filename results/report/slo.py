@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 
 from results.findings import CellSummary, Findings
 from results.goodput import Slo
-from results.report import axes, numbers, packed, points, theme
+from results.report import amounts, axes, numbers, packed, points, theme
 from results.report.panel import Absent, Chart, Choice, Control, Mark, Panel, Table, View
 from results.report.series import Series, rates_of
 from results.report.within import WITHIN
@@ -68,8 +68,8 @@ def panel(findings: Findings, series: Sequence[Series]) -> tuple[Panel | Absent,
                     (
                         one.setting,
                         one.place,
-                        numbers.rate(cell.rate),
-                        str(len(cell.trials)),
+                        amounts.rate(cell.rate),
+                        amounts.count(len(cell.trials)),
                         *3 * (numbers.NOTHING,),
                     )
                     for one, cell in cells

@@ -7,7 +7,8 @@ from html import escape
 import plotly.graph_objects as go
 
 from results.findings import Change, Findings, Split
-from results.report import changes, drawn, glossary, headlines, numbers, theme
+from results.report import amounts, changes, drawn, glossary, headlines, numbers, theme
+from results.report.amounts import Cell
 from results.report.panel import SEPARATOR, Absent, Chart, Choice, Control, Mark, Panel, Table, View
 from results.report.points import error_bars
 from results.report.series import side_name
@@ -181,18 +182,22 @@ def _summary(splits: Sequence[Split], label: str) -> str:
 
 
 def _table(splits: Sequence[Split]) -> Table:
-    rows = [
+    rows: list[tuple[Cell, ...]] = [
         (
             glossary.label(split.metric),
-            numbers.rate(split.rate),
+            amounts.rate(split.rate),
             side_name(split.total.base),
             side_name(split.total.other),
-            changes.in_words(split.total),
-            changes.in_words(split.policy),
-            changes.in_words(split.engine),
+            *(
+                amounts.ratio(one)
+                for change in (split.total, split.policy, split.engine)
+                for one in (change.ratio, change.low, change.high)
+            ),
+            amounts.count(split.total.pairs),
         )
         for split in splits
     ]
-    columns = ("metric", "rate", "from", "to", "total", "policy", "engine")
+    parts = [f"{part}{end}" for part in ("total", "policy", "engine") for end in ("", ", low", ", high")]
+    columns = ("metric", "rate", "from", "to", *parts, "pairs")
     marks = tuple(Mark(series=(one.total.base, one.total.other), rate=one.rate) for one in splits)
     return Table(columns=columns, rows=tuple(rows), marks=marks)

@@ -26,6 +26,7 @@ class Quantity:
     reaches: str  # how a heading begins to say its greatest value
     unit: float = 1.0
     percent: bool = False
+    counts: str = "requests"  # what it is a number of
 
 
 QUANTITIES: dict[str, Quantity] = {
@@ -46,7 +47,7 @@ QUANTITIES: dict[str, Quantity] = {
         percent=True,
     ),
     "preemptions": Quantity(
-        name="preemptions so far", axis="preemptions so far", reaches="preemptions reach"
+        name="preemptions so far", axis="preemptions so far", reaches="preemptions reach", counts=""
     ),
     "device": Quantity(
         name="GPU utilisation",
@@ -60,6 +61,7 @@ QUANTITIES: dict[str, Quantity] = {
         axis="CPU of the replica (cores)",
         reaches="the cores that the replica computes on reach",
         unit=0.001,
+        counts="cores",
     ),
 }
 

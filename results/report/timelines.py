@@ -6,7 +6,8 @@ import numpy as np
 import plotly.graph_objects as go
 
 from results.findings import Findings, TrialSummary
-from results.report import numbers, theme
+from results.report import amounts, numbers, theme
+from results.report.amounts import Cell
 from results.report.curve_parts import rate_control
 from results.report.packed import Block, pack
 from results.report.panel import SEPARATOR, Absent, Chart, Choice, Control, Mark, Panel, Table, View
@@ -93,6 +94,8 @@ def _described(one: Timeline, present: Iterable[str]) -> dict[str, object]:
     return {
         "series": one.series.key,
         "name": one.series.name,
+        "setting": one.series.setting,
+        "place": one.series.place,
         "colour": one.series.style.colour,
         "dash": one.series.style.dash,
         "rate": one.summary.trial.rate,
@@ -120,6 +123,11 @@ def _text(key: str, value: float | None) -> str:
     return numbers.share(value) if QUANTITIES[key].percent else numbers.number(value)
 
 
+def _value(key: str, value: float | None) -> amounts.Value:
+    of = QUANTITIES[key]
+    return amounts.share(value) if of.percent else amounts.number(value, of.counts)
+
+
 def _source(made: Sequence[Timeline]) -> str:
     sampled = sum(one.sampled for one in made)
     stamped = "how many requests the trial's stamps place there, at even moments"
@@ -134,14 +142,14 @@ def _source(made: Sequence[Timeline]) -> str:
 
 
 def _table(made: Sequence[Timeline], present: Sequence[str]) -> Table:
-    rows = [
+    rows: list[tuple[Cell, ...]] = [
         (
             one.series.setting,
             one.series.place,
-            numbers.rate(one.summary.trial.rate),
-            str(one.summary.trial.repeat + 1),
-            numbers.number(one.mean_waiting),
-            *(_text(key, one.greatest[key]) for key in present),
+            amounts.rate(one.summary.trial.rate),
+            amounts.count(one.summary.trial.repeat + 1),
+            amounts.number(one.mean_waiting, "requests"),
+            *(_value(key, one.greatest[key]) for key in present),
         )
         for one in made
     ]

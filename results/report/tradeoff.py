@@ -28,7 +28,7 @@ def panel(findings: Findings) -> Panel | Absent:
         for metric in choices
         for statistic in glossary.PERCENTILES
     }
-    names = [THROUGHPUT, *(m.of(s) for m in choices for s in ("p50", "p99"))]
+    names = [THROUGHPUT, *(m.of(s) for m in choices for s in glossary.PERCENTILES)]
     return Panel(
         name="tradeoff",
         controls=(metric_control(choices), percentile_control()),

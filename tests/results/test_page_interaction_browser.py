@@ -289,9 +289,9 @@ def test_figures_and_data_are_downloaded_under_telling_names(opened: Any, downlo
     assert "TTFT" in files[".svg"].read_text(encoding="utf-8")
     with files[".csv"].open(encoding="utf-8-sig", newline="") as file:
         header, *rows = csv.reader(file)
-    assert header[:3] == ["strategy", "backend", "rate"]
+    assert header[:3] == ["strategy", "backend", "rate (req/s)"]
     assert len(rows) == 14
-    assert {row[2] for row in rows} == {"1 req/s", "5 req/s"}
+    assert {row[2] for row in rows} == {"1.0", "5.0"}
     assert quiet(opened)
 
 

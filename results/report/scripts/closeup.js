@@ -47,6 +47,10 @@ const phasesOf = ({ planned, wait, prefill, decode, stay }) => {
 let closeUp = null;
 const closeUpData = () => (closeUp ??= block("closeup").then((made) => ({ about: made.about, trials: closeUpTrials(made) })));
 
+// Cells of tables: which trial a row is of, and a time, which the page keeps in units of 0.1 ms.
+const trialCells = ({ setting, place, rate }) => [setting, place, amount(rate, "req/s", (value) => `${numberText(value)} req/s`)];
+const timeCell = (seconds, said = durationText) => amount(Number.isFinite(seconds ?? NaN) ? Number(seconds.toFixed(4)) : null, "s", said);
+
 const phaseTrace = (name, colour, bars, more = {}) => ({
   type: "bar", orientation: "h", name, legendgroup: name, x: bars.map(({ begin, end }) => end - begin), base: bars.map(({ begin }) => begin),
   y: bars.map(({ row }) => row), text: bars.map(({ text }) => text), textposition: "none", marker: { color: colour, line: { width: 0 } },
@@ -94,18 +98,19 @@ live.closeup = async ({ data, choices, showsSeries }) => {
   const layout = structuredClone(data.layout);
   layout.yaxis.range = [trial.requests.length - 0.5, -0.5];
   layout.xaxis.range = [0, 1.01 * Math.max(...trial.requests.map((request) => request.planned + request.stay))];
-  const listed = trial.requests.slice(0, TABLE_ROWS);
-  const table = {
-    columns: ["request", "status", "planned arrival (s)", "batch", "prompt tokens", "output tokens", ...Object.keys(data.phases)],
-    rows: listed.map((one, i) => [
-      `${i}`, one.status, one.planned.toFixed(4), one.batch < 0 ? "–" : `${one.batch}`, `${one.prompt}`, `${one.output}`,
-      ...Object.keys(data.phases).map((name) => {
-        const phase = one.phases.find(([found]) => found === name);
-        return phase ? durationText(phase[2] - phase[1]) : "–";
-      }),
-    ]),
-  };
-  const note = listed.length < trial.requests.length ? `The table has the first ${TABLE_ROWS} requests.` : "";
+  const columns = ["strategy", "backend", "rate", "request", "status", "planned arrival", "batch", "prompt tokens", "output tokens", ...Object.keys(data.phases)];
+  const all = shown ? trial.requests : [];
+  const cells = (one, i) => [
+    ...trialCells(trial), amount(i, ""), one.status, timeCell(one.planned, (value) => `${value.toFixed(4)} s`), amount(one.batch < 0 ? null : one.batch, ""),
+    amount(one.prompt, ""), amount(one.output, ""),
+    ...Object.keys(data.phases).map((name) => {
+      const phase = one.phases.find(([found]) => found === name);
+      return timeCell(phase ? phase[2] - phase[1] : null);
+    }),
+  ];
+  const table = { columns, rows: all.slice(0, TABLE_ROWS).map(cells) };
+  const csv = () => ({ columns, rows: all.map(cells) });
+  const note = table.rows.length < all.length ? `The table has the first ${TABLE_ROWS} requests, the CSV all.` : "";
   const summary = `${trial.heading}. ${trial.requests.length} requests, ${trial.batches.length} batches.`;
-  return { heading: unbroken(trial.heading), note, charts: [{ data: shown ? traces : [], layout, summary }], table };
+  return { heading: unbroken(trial.heading), note, charts: [{ data: shown ? traces : [], layout, summary }], table, csv };
 };

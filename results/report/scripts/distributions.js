@@ -34,6 +34,8 @@ const secondTicks = (values) => {
   return [];
 };
 
+const QUANTILES = [10, 50, 90, 99]; // of the table: the least value that so many per cent do not exceed
+
 const medianOf = (values) => (values.length ? (values[(values.length - 1) >> 1] + values[values.length >> 1]) / 2 : null);
 
 const median = (trial, name) => medianOf(latenciesOf(trial.requests, name));
@@ -60,5 +62,20 @@ live.distributions = async ({ data, choices, showsSeries }) => {
   const heading = ends.length
     ? `At ${said} half of the requests have their first token ${ends.map(({ name, half }) => `within ${durationText(half)} with ${name}`).join(" and ")}`
     : `At ${said} half of the requests have a first token with no setting`;
-  return { heading: unbroken(heading), note: "", charts };
+  const each = Object.entries(data.metrics).flatMap(([name, label]) => shown.map((trial) => ({ trial, label, values: latenciesOf(trial.requests, name) })));
+  const table = {
+    columns: ["strategy", "backend", "rate", "latency", "requests", "cut off", ...QUANTILES.map((one) => `p${one}`)],
+    rows: each.map(({ trial, label, values }) => [
+      ...trialCells(trial), label, amount(values.length, ""), amount(values.filter((one) => !Number.isFinite(one)).length, ""),
+      ...QUANTILES.map((one) => timeCell(values[Math.ceil((one / 100) * values.length) - 1] ?? null)),
+    ]),
+  };
+  const csv = () => ({
+    columns: ["strategy", "backend", "rate", "latency", "took no longer than", "share of requests"],
+    rows: each.flatMap(({ trial, label, values }) => {
+      const { x, y } = distribution(values);
+      return x.map((value, i) => [...trialCells(trial), label, timeCell(value), amount(y[i], "%")]);
+    }),
+  });
+  return { heading: unbroken(heading), note: "", charts, table, csv };
 };

@@ -1,4 +1,5 @@
-// Each figure as PNG and SVG, drawn in light colours, and the rows of its table that are shown as CSV.
+// Each figure as PNG and SVG, drawn in light colours, and its numbers as CSV: those of the rows of its table that are
+// shown, or, where a script draws more than a table holds, what csv() of its view gives: {columns, rows}, of the same cells.
 
 const slug = (text) => text.normalize("NFKD").toLowerCase().replace(/[^\p{L}\p{N}.]+/gu, "-").replace(/^-+|-+$/g, "").slice(0, 60);
 const fileName = (article, part, extension) => {
@@ -14,11 +15,25 @@ const saveFile = (name, content, type) => {
 };
 
 const csvCell = (text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
-const csvOf = (table) =>
-  [...table.rows]
-    .filter((row) => !row.hidden)
-    .map((row) => `${[...row.cells].map((cell) => csvCell(cell.textContent.replaceAll("\u00a0", " ").trim())).join(",")}\r\n`)
-    .join("");
+const csvLines = (rows) => rows.map((cells) => `${cells.map(csvCell).join(",")}\r\n`).join("");
+// A number as it is stored; texts as they are read, and nothing where nothing is known.
+const csvText = ({ text, value }) => value ?? (text === "–" ? "" : text.replaceAll("\u00a0", " ").trim());
+const withUnit = (heading, unit) => (unit && !heading.endsWith(`(${unit})`) && heading !== unit ? `${heading} (${unit})` : heading);
+const csvOf = (columns, shown, all = shown) => {
+  const header = columns.map((heading, i) => withUnit(heading, all.map((cells) => cells[i].unit).find(Boolean)));
+  return csvLines([header, ...shown.map((cells) => cells.map(csvText))]);
+};
+const csvOfTable = (table) => {
+  const rows = [...table.tBodies[0].rows];
+  const cells = (row) => [...row.cells].map((cell) => ({ text: cell.textContent, ...cell.dataset }));
+  return csvOf([...table.tHead.rows[0].cells].map((cell) => cell.textContent), rows.filter((row) => !row.hidden).map(cells), rows.map(cells));
+};
+const saveCsv = async (article, table) => {
+  if (!views.has(article)) await draw(article);
+  const made = views.get(article)?.csv?.();
+  const text = made ? csvOf(made.columns, made.rows.map((cells) => cells.map(cellOf))) : csvOfTable(table);
+  saveFile(fileName(article, "", "csv"), `\ufeff${text}`, "text/csv");
+};
 
 // An image leaves the page, and with it its heading and the legend: it takes both along.
 const ROOM_PX = 110; // for them
@@ -61,7 +76,7 @@ for (const article of articles) {
   });
   const table = article.querySelector("details.data table");
   if (table) {
-    const made = button("CSV", () => saveFile(fileName(article, "", "csv"), `\ufeff${csvOf(table)}`, "text/csv"), "Download the data of this figure as CSV");
+    const made = button("CSV", () => saveCsv(article, table), "Download the data of this figure as CSV");
     made.dataset.download = "csv";
     place.append(made);
   }

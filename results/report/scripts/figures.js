@@ -11,7 +11,8 @@ const PLOT = {
 };
 
 // Panels that scripts draw: live[name] = ({data, choices, showsSeries, showsRate}) => view, or a promise of one.
-// A view: {heading, note, charts: [{data, layout, summary}], table?: {columns, rows, marks?}}; as many charts as in Python.
+// A view: {heading, note, charts: [{data, layout, summary}], table?: {columns, rows, marks?}, csv?}; as many charts as in Python.
+// A cell of a table is a text, or {text, value, unit?} of a number as it is stored, a text too, "" where it is unknown.
 const live = {};
 const views = new WeakMap(); // article → what it shows
 
@@ -46,11 +47,19 @@ const drawChart = (element, chart) => {
   return Plotly.react(element, spec.data, spec.layout, PLOT);
 };
 
+const cellOf = (one) => (typeof one === "string" ? { text: one } : one);
+const amount = (value, unit, said = numberText) => ({ text: said(value), value: Number.isFinite(value ?? NaN) ? String(value) : "", unit });
+
 const fillTable = (article, { columns, rows, marks = [] }) => {
   const table = article.querySelector("details.data table");
   const line = (tag, cells) => {
     const row = document.createElement("tr");
-    row.append(...cells.map((text) => Object.assign(document.createElement(tag), { textContent: text })));
+    for (const { text, value, unit } of cells.map(cellOf)) {
+      const cell = Object.assign(document.createElement(tag), { textContent: text });
+      if (value !== undefined) cell.dataset.value = value;
+      if (unit) cell.dataset.unit = unit;
+      row.append(cell);
+    }
     return row;
   };
   table.tHead.replaceChildren(line("th", columns));

@@ -163,9 +163,9 @@ live.goodput = async ({ data, choices }) => {
       rows: cells.map(({ line, cell, found }) => [
         line.setting,
         line.place,
-        `${numberText(cell.rate)} req/s`,
-        String(cell.trials.length),
-        ...["share", "requests", "tokens"].map((name) => MEASURE_TEXTS[name](found[name])),
+        amount(cell.rate, "req/s", MEASURE_TEXTS.requests),
+        amount(cell.trials.length, ""),
+        ...Object.entries({ share: "ratio", requests: "requests/s", tokens: "tokens/s" }).map(([name, unit]) => amount(found[name], unit, MEASURE_TEXTS[name])),
       ]),
       marks: cells.map(({ line, cell }) => ({ series: [line.key], rate: cell.rate })),
     },

@@ -88,7 +88,16 @@ live.slots = async ({ data, choices, showsSeries }) => {
     said: (step) => (step >= MOMENTS ? "the whole trial" : [`At ${durationText((step * end) / MOMENTS)}`, ...shown.map(({ trial }) => momentText(trial, (step * end) / MOMENTS))].join("\n")),
   });
   const summary = `Slots over time at ${said}. ${uses.map(({ name, use }) => `${name}: running in ${numberText(100 * use)} % of slot-time`).join("; ")}.`;
-  return { heading: unbroken(heading), note: "", charts: [{ data: traces, layout, summary }] };
+  const columns = ["strategy", "backend", "rate", "slot", "request", "phase", "begin", "end"];
+  const held = shown.flatMap(({ trial, taken }) =>
+    taken.flatMap(({ request, i, slot }) => request.phases.filter(([name]) => name !== "wait").map((phase) => ({ trial, i, slot, phase }))));
+  const cells = ({ trial, i, slot, phase: [name, begin, until] }) => [
+    ...trialCells(trial), amount(slot, ""), amount(i, ""), name, timeCell(begin), timeCell(until),
+  ];
+  const table = { columns, rows: held.slice(0, TABLE_ROWS).map(cells) };
+  const csv = () => ({ columns, rows: held.map(cells) });
+  const note = table.rows.length < held.length ? `The table has the first ${TABLE_ROWS} bars, the CSV all.` : "";
+  return { heading: unbroken(heading), note, charts: [{ data: traces, layout, summary }], table, csv };
 };
 
 // Of a simulated sweep the views are made in Python (results/report/occupancy.py); what moves over them is not.

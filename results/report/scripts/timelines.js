@@ -27,6 +27,11 @@ live.timelines = async ({ data, choices, showsSeries }) => {
     : `${where}: nothing is known of this`;
   const layout = structuredClone(data.layout);
   layout.yaxis.title.text = axis;
+  const csv = () => ({
+    columns: ["strategy", "backend", "rate", "repeat", "time", axis],
+    rows: traces.flatMap(({ x, y }, i) =>
+      x.map((at, j) => [...trialCells(shown[i]), amount(repeat + 1, ""), amount(at, "s"), amount(y[j], "")])),
+  });
   const said = known.map((one) => `${one.name} ${one.greatest[key]}`).join("; ");
-  return { heading: unbroken(heading), note: "", charts: [{ data: traces, layout, summary: `${axis} over time. ${where}, at most: ${said || "nothing is known"}.` }] };
+  return { heading: unbroken(heading), note: "", charts: [{ data: traces, layout, summary: `${axis} over time. ${where}, at most: ${said || "nothing is known"}.` }], csv };
 };

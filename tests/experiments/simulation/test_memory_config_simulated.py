@@ -68,4 +68,5 @@ def test_the_page_states_what_memory_and_order_did(findings: Findings):
     fifo, length = wastes.first.charts[0].figure.data
     assert [sum(fifo.y), sum(length.y)] == pytest.approx([100, 100])
     assert length.y[0] > 90 > fifo.y[0], "nearly all of its batches are of one length"
-    assert [row[-1] for row in wastes.table.rows] == ["–", "–", "0 of 10", "6 of 10"]
+    skipped = [tuple(map(str, row[-2:])) for row in wastes.table.rows]
+    assert skipped == [("–", "–"), ("–", "–"), ("0", "10"), ("6", "10")]
