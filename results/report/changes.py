@@ -50,7 +50,10 @@ def panel(findings: Findings) -> Panel | Absent:
         for number, (base, changes) in enumerate(bases)
         for statistic in statistics
     }
-    choices = tuple(Choice(value=str(number), label=base.name) for number, (base, _) in enumerate(bases))
+    choices = tuple(
+        Choice(value=str(number), label=base.name, mark=Mark(series=(base.key,)))
+        for number, (base, _) in enumerate(bases)
+    )
     return Panel(
         name="changes",
         controls=(

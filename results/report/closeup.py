@@ -36,7 +36,10 @@ def panels(findings: Findings, store_of: StoreOf) -> tuple[tuple[Panel | Absent,
     rates = rate_control(by_rate)
     busiest = tuple(sorted(rates.choices, key=lambda choice: -by_rate[int(choice.value)]))
     trials = Control(
-        name="trial", choices=tuple(Choice(value=str(n), label=label(rows)) for n, rows in enumerate(made))
+        name="trial",
+        choices=tuple(
+            Choice(value=str(n), label=label(rows), mark=_mark(rows)) for n, rows in enumerate(made)
+        ),
     )
     drawn = (
         trial_bars.panel(trials, table, note),
@@ -79,6 +82,10 @@ def _which(made: Sequence[TrialRows], total: int) -> str:
     return f"{len(made)} of {total} trials are in the page, at most {MOST_TRIALS}: the first repeat at {rates}.{thinned}{exact}"
 
 
+def _mark(rows: TrialRows) -> Mark:
+    return Mark(series=(rows.series.key,), rate=rows.summary.trial.rate)
+
+
 def _table(made: Sequence[TrialRows]) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for one in made:
@@ -104,5 +111,5 @@ def _table(made: Sequence[TrialRows]) -> Table:
         "batches",
         *(f"mean {phase}" for phase in PHASES),
     )
-    marks = tuple(Mark(series=(one.series.key,), rate=one.summary.trial.rate) for one in made)
+    marks = tuple(map(_mark, made))
     return Table(columns=columns, rows=tuple(rows), marks=marks)

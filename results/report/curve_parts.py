@@ -20,7 +20,9 @@ def metric_control(metrics: Sequence[Metric]) -> Control:
 
 def rate_control(rates: Sequence[float]) -> Control:
     """Give the list of arrival rates to choose from, by their place: near ones read the same as text."""
-    choices = tuple(Choice(value=str(n), label=numbers.rate(rate)) for n, rate in enumerate(rates))
+    choices = tuple(
+        Choice(value=str(n), label=numbers.rate(rate), mark=Mark(rate=rate)) for n, rate in enumerate(rates)
+    )
     return Control(name="arrival rate", choices=choices)
 
 

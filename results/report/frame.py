@@ -27,6 +27,7 @@ SCRIPTS = (
     "embedded.js",
     "packed.js",
     "shown.js",
+    "offered.js",
     "figures.js",
     "texts.js",
     "link.js",

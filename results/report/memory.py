@@ -70,7 +70,9 @@ def panel(findings: Findings) -> Panel | Absent:
         controls=(
             Control(
                 name="strategy and rate",
-                choices=tuple(Choice(value=str(n), label=one.name) for n, one in enumerate(shown)),
+                choices=tuple(
+                    Choice(value=str(n), label=one.name, mark=_mark(one)) for n, one in enumerate(shown)
+                ),
             ),
         ),
         views={str(n): View(heading=_heading(one), charts=(_chart(one),)) for n, one in enumerate(shown)},
@@ -95,6 +97,10 @@ def shown_of(series: Sequence[Series]) -> list[Shown]:
         return one.failed == 0, -by_memory / max(1, launched)
 
     return sorted(acted, key=most)
+
+
+def _mark(one: Shown) -> Mark:
+    return Mark(series=(one.series.key,), rate=one.cell.rate)
 
 
 def _heading(one: Shown) -> str:
@@ -183,5 +189,5 @@ def _table(shown: Sequence[Shown]) -> Table:
                 *map(amounts.count, (one.failed, one.lowest_cap, one.highest_cap)),
             )
         )
-    marks = tuple(Mark(series=(one.series.key,), rate=one.cell.rate) for one in shown)
+    marks = tuple(map(_mark, shown))
     return Table(columns=columns, rows=tuple(rows), marks=marks)

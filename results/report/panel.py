@@ -15,12 +15,24 @@ SEPARATOR = "|"  # between the values of the controls in a view's key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """What a row of a table or a choice is about: it is shown, and offered, while all its series and its rate are."""
+
+    series: tuple[str, ...] = ()  # keys
+    rate: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """One position of a control; `title` explains it when the pointer rests on it."""
+    """One position of a control; `title` explains it when the pointer rests on it.
+
+    With a `mark` it is offered while what it is about is shown (scripts/offered.js).
+    """
 
     value: str
     label: str
     title: str = ""
+    mark: Mark | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,14 +72,6 @@ class View:
             "note": self.note,
             "charts": [chart.specification() for chart in self.charts],
         }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
-    """What a row of a table is about: it is shown while all its series and its rate are."""
-
-    series: tuple[str, ...] = ()  # keys
-    rate: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

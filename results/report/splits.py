@@ -39,7 +39,11 @@ def panel(findings: Findings) -> Panel | Absent:
             chosen = [s for s in splits if (s.total.base, s.total.other) == pair and s.metric == metric]
             views[f"{number}{SEPARATOR}{metric}"] = _view(sorted(chosen, key=lambda one: one.rate), metric)
     pair_choices = tuple(
-        Choice(value=str(number), label=f"{side_name(base)} → {side_name(other)}")
+        Choice(
+            value=str(number),
+            label=f"{side_name(base)} → {side_name(other)}",
+            mark=Mark(series=(base, other)),
+        )
         for number, (base, other) in enumerate(pairs)
     )
     metric_choices = tuple(Choice(value=m, label=glossary.label(m)) for m in metrics)

@@ -112,5 +112,5 @@ live.closeup = async ({ data, choices, showsSeries }) => {
   const csv = () => ({ columns, rows: all.map(cells) });
   const note = table.rows.length < all.length ? `The table has the first ${TABLE_ROWS} requests, the CSV all.` : "";
   const summary = `${trial.heading}. ${trial.requests.length} requests, ${trial.batches.length} batches.`;
-  return { heading: unbroken(trial.heading), note, charts: [{ data: shown ? traces : [], layout, summary }], table, csv };
+  return { heading: unbroken(trial.heading), note, follows: true, charts: [{ data: shown ? traces : [], layout, summary }], table, csv };
 };

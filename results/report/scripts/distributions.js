@@ -77,5 +77,5 @@ live.distributions = async ({ data, choices, showsSeries }) => {
       return x.map((value, i) => [...trialCells(trial), label, timeCell(value), amount(y[i], "%")]);
     }),
   });
-  return { heading: unbroken(heading), note: "", charts, table, csv };
+  return { heading: unbroken(heading), note: "", follows: true, charts, table, csv };
 };

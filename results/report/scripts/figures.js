@@ -11,16 +11,28 @@ const PLOT = {
 };
 
 // Panels that scripts draw: live[name] = ({data, choices, showsSeries, showsRate}) => view, or a promise of one.
-// A view: {heading, note, charts: [{data, layout, summary}], table?: {columns, rows, marks?}, csv?}; as many charts as in Python.
+// A view: {heading, note, charts: [{data, layout, summary}], table?: {columns, rows, marks?}, csv?, follows?}; as many charts as in
+// Python. With `follows` its texts speak of what is shown; all others are marked while something is filtered out.
 // A cell of a table is a text, or {text, value, unit?} of a number as it is stored, a text too, "" where it is unknown.
 const live = {};
 const views = new WeakMap(); // article → what it shows
 
 const articles = [...document.querySelectorAll("[data-panel]")];
-const selectsOf = (article) => [...article.querySelectorAll("select[data-control]")];
 const choicesOf = (article) => Object.fromEntries(selectsOf(article).map((one) => [one.dataset.control, one.value]));
 
+const NOTHING_LEFT = "Nothing of this figure is left: it is all filtered out";
+const emptied = (view) => ({
+  heading: NOTHING_LEFT, note: "", follows: true, charts: view.charts.map(({ layout }) => ({ data: [], layout, summary: NOTHING_LEFT })),
+  table: view.table && { ...view.table, rows: [], marks: [] },
+});
+
 const viewOf = (article) => {
+  const view = wholeView(article);
+  if (view === null || !isNothingLeft(article)) return view;
+  return view instanceof Promise ? view.then(emptied) : emptied(view);
+};
+
+const wholeView = (article) => {
   const { views: made, live: data } = panels[article.dataset.panel];
   if (data === null) return made[selectsOf(article).map((one) => one.value).join("|")] ?? null;
   return live[article.dataset.panel]({ data, choices: choicesOf(article), showsSeries, showsRate });
@@ -40,8 +52,8 @@ const specOf = (chart, scheme) => {
   return spec;
 };
 
-const drawChart = (element, chart) => {
-  element.setAttribute("aria-label", chart.summary);
+const drawChart = (element, chart, ofAll) => {
+  element.setAttribute("aria-label", ofAll ? OF_ALL + chart.summary : chart.summary);
   const spec = specOf(chart, coloured);
   if (printed.now) Object.assign(spec.layout, { width: PRINT_WIDTH_PX, height: Math.min(spec.layout.height, PRINT_HEIGHT_PX) });
   return Plotly.react(element, spec.data, spec.layout, PLOT);
@@ -77,6 +89,8 @@ const show = (article, view) => {
   if (view === null) return undefined;
   views.set(article, view);
   article.querySelector("[data-heading]").textContent = view.heading;
+  const ofAll = isFiltered() && !view.follows;
+  article.querySelector(".of-all").hidden = !ofAll;
   article.querySelector("[data-note]").textContent = view.note;
   article.querySelector("[data-meaning]").textContent = selectsOf(article)
     .map((select) => select.selectedOptions[0].title)
@@ -87,7 +101,7 @@ const show = (article, view) => {
     hideElements(article);
   }
   const elements = [...article.querySelectorAll("[data-chart]")];
-  return Promise.all(elements.map((element) => drawChart(element, view.charts[Number(element.dataset.chart)])));
+  return Promise.all(elements.map((element) => drawChart(element, view.charts[Number(element.dataset.chart)], ofAll)));
 };
 
 const draw = (article) => {

@@ -87,10 +87,17 @@ const showFilters = () => {
   const all = series.reduce((sum, one) => sum + one.rates.length, 0);
   const points = series.filter((one) => showsSeries(one.key)).reduce((sum, one) => sum + one.rates.filter(showsRate).length, 0);
   const filtered = Object.values(off).some((values) => values.size);
+  for (const one of document.querySelectorAll(".of-all")) if (!one.closest("[data-panel]")) one.hidden = !isFiltered();
   resetButton.disabled = !filtered;
   filterStatus.textContent = filtered
-    ? `${points} of ${all} points shown. Figures, tables and sentences follow, but for figures with a rate of their own; titles and headings speak of all.`
-    : `all ${all} points shown`;
+    ? `${points} of ${all} points shown. Figures, their controls, tables and sentences follow; what speaks of all says so.`
+    : all === 1 ? "its one point shown" : `all ${all} points shown`;
+};
+
+const applyFilters = () => {
+  hideElements();
+  offer();
+  showFilters();
 };
 
 if (filterBar) {

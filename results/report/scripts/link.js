@@ -3,7 +3,7 @@
 const controlKey = (select) => `${select.closest("[data-panel]").dataset.panel}.${select.dataset.control}`;
 const stateOf = (input) => input.dataset.state ?? controlKey(input);
 const stateInputs = () => [...document.querySelectorAll("select[data-control], [data-state]")];
-const valueOf = (input) => (input.type === "checkbox" ? String(input.checked) : input.value);
+const valueOf = (input) => (input.type === "checkbox" ? String(input.checked) : (wanted.get(input) ?? input.value));
 const opened = new Map(); // state → its value when the page opened
 
 const linkText = () => {
@@ -50,8 +50,7 @@ const isLink = (hash) => hash.includes("="); // and not the name of a place on t
 // The reader changed something: of one panel, or, without it, of all.
 const changed = (article) => {
   if (article === undefined) {
-    hideElements();
-    showFilters();
+    applyFilters();
   }
   redraw(article ? [article] : articles);
   saveLink();

@@ -127,7 +127,7 @@ live.goodput = async ({ data, choices }) => {
   const { limits, share: threshold } = chosen;
   if (chosen.wrong) {
     const heading = `Not counted: ${chosen.wrong}`;
-    return { heading, note: "", charts: [{ data: [], layout: data.layout, summary: heading }], table: { columns: data.columns, rows: [] } };
+    return { heading, note: "", follows: true, charts: [{ data: [], layout: data.layout, summary: heading }], table: { columns: data.columns, rows: [] } };
   }
   const rows = await (servedRows ??= block("served").then(withE2e));
   const key = JSON.stringify(limits);
@@ -149,6 +149,7 @@ live.goodput = async ({ data, choices }) => {
   return {
     heading: unbroken(goodputHeading(shown, of, limits, threshold)),
     note: "",
+    follows: true,
     charts: [
       {
         data: data.lines.map((line) => goodputLine(line, of, measure, threshold)),

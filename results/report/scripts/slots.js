@@ -97,7 +97,7 @@ live.slots = async ({ data, choices, showsSeries }) => {
   const table = { columns, rows: held.slice(0, TABLE_ROWS).map(cells) };
   const csv = () => ({ columns, rows: held.map(cells) });
   const note = table.rows.length < held.length ? `The table has the first ${TABLE_ROWS} bars, the CSV all.` : "";
-  return { heading: unbroken(heading), note, charts: [{ data: traces, layout, summary }], table, csv };
+  return { heading: unbroken(heading), note, follows: true, charts: [{ data: traces, layout, summary }], table, csv };
 };
 
 // Of a simulated sweep the views are made in Python (results/report/occupancy.py); what moves over them is not.

@@ -1,6 +1,12 @@
 // Begins: the state that the address asks for, then the first drawing.
 for (const article of articles) {
-  for (const select of selectsOf(article)) select.addEventListener("change", () => changed(article));
+  for (const select of selectsOf(article)) {
+    wanted.set(select, select.value);
+    select.addEventListener("change", () => {
+      wanted.set(select, select.value);
+      changed(article);
+    });
+  }
 }
 for (const input of stateInputs()) opened.set(stateOf(input), valueOf(input));
 if (isLink(location.hash)) applyLink(location.hash.slice(1));
@@ -26,6 +32,5 @@ document.addEventListener("click", (event) => {
   if (!place.hasAttribute("tabindex")) place.tabIndex = -1; // or the next Tab would begin at the link
   place.focus({ preventScroll: true });
 });
-hideElements();
-showFilters();
+applyFilters();
 redraw();

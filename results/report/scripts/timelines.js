@@ -33,5 +33,5 @@ live.timelines = async ({ data, choices, showsSeries }) => {
       x.map((at, j) => [...trialCells(shown[i]), amount(repeat + 1, ""), amount(at, "s"), amount(y[j], "")])),
   });
   const said = known.map((one) => `${one.name} ${one.greatest[key]}`).join("; ");
-  return { heading: unbroken(heading), note: "", charts: [{ data: traces, layout, summary: `${axis} over time. ${where}, at most: ${said || "nothing is known"}.` }], csv };
+  return { heading: unbroken(heading), note: "", follows: true, charts: [{ data: traces, layout, summary: `${axis} over time. ${where}, at most: ${said || "nothing is known"}.` }], csv };
 };
