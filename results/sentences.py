@@ -63,7 +63,7 @@ def _comparisons(curves: Mapping[str, Curve], changes: Changes, joinable: set[st
         gated = {one.strategy, two.strategy} - {"continuous"} if two.backend in joinable else ()
         unlike = len({cell.trials[0].trial.knobs.get("max_batch_size") for cell in (one, two)}) > 1
         notes = (
-            *([_gated_note(two.backend)] if gated else ()),
+            *([gated_note(two.backend)] if gated else ()),
             *([UNLIKE] if unlike and one.strategy != two.strategy else ()),
             *_caveats(curves[base], curves[other]),
         )
@@ -135,7 +135,7 @@ def _splits(curves: Mapping[str, Curve], splits: Sequence[Split]) -> Iterator[Se
             f"From {_batching(one)} on {one.backend} to {_batching(two)} on {two.backend}: {said} "
             f"({place(two)}{repeats(split.total for split, _ in chosen)})."
         )
-        notes = (_gated_note(two.backend), "What leaving a batch early gives counts as engine.")
+        notes = (gated_note(two.backend), "What leaving a batch early gives counts as engine.")
         yield Sentence(kind="split", base=base, other=other, text=text, notes=notes)
 
 
@@ -157,7 +157,8 @@ def _factors(split: Split, words: str) -> str:
     )
 
 
-def _gated_note(backend: str) -> str:
+def gated_note(backend: str) -> str:
+    """Say what naive and dynamic are on a backend whose batch is re-formed at each step."""
     return f"On {backend} static batches are gated, not lockstep: a finished row leaves early."
 
 

@@ -8,6 +8,7 @@ from results.findings import CellSummary, Findings, Sentence
 from results.footnotes import with_marks
 from results.report import headlines, numbers
 from results.report.decisive import most_throughput, size_of
+from results.report.gated import gated_notes
 from results.report.glance import Fact, glance, knee
 from results.report.series import Series, main_place, rates_of, series_of
 from results.report.within import Goodput, goodput
@@ -53,6 +54,7 @@ class Answer:
     columns: tuple[str, ...]
     facts: tuple[Fact, ...]
     goodputs: tuple[Goodput, ...]
+    gated: tuple[str, ...]  # notes on the settings
     simulated: bool
 
 
@@ -76,6 +78,7 @@ def answer(findings: Findings, series: Sequence[Series] | None = None) -> Answer
         columns=_columns(rates) if rates else (),
         facts=glance(findings, series),
         goodputs=tuple(goodput(slo, series, rates) for slo in findings.slos) if rates else (),
+        gated=gated_notes(series),
         simulated=any(trial.trial.backend.startswith("simulated") for trial in findings.trials),
     )
 
@@ -156,20 +159,29 @@ def _columns(rates: list[float]) -> tuple[str, ...]:
 def _score(one: Series, findings: Findings, rates: list[float]) -> Score:
     top, bottom = one.at(rates[-1]), one.at(rates[0])
     fine = [cell for cell in one.cells if not cell.overloaded]
-    tail = numbers.NOTHING
-    if fine and fine[-1].mean("e2e_s_p99") is not None:
-        tail = f"{numbers.duration(fine[-1].mean('e2e_s_p99'))} at {numbers.rate(fine[-1].rate)}"
-    quick = numbers.NOTHING
-    if bottom is not None:
-        text = numbers.duration(bottom.mean("ttft_s_p50"))
-        quick = _overload(bottom) if bottom.overloaded else text
+    quick = "not run" if bottom is None else _overload(bottom) if bottom.overloaded else _ttft(bottom)
     return Score(
         series=one,
         knee=knee(one, findings),
-        throughput=numbers.NOTHING if top is None else numbers.number(top.mean(THROUGHPUT)),
+        throughput="not run" if top is None else numbers.number(top.mean(THROUGHPUT)),
         quick=quick,
-        tail=tail,
+        tail=_tail(fine[-1]) if fine else "overloaded at each rate tried",
     )
+
+
+def _ttft(cell: CellSummary) -> str:
+    value = cell.mean("ttft_s_p50")
+    return "no request finished" if value is None else numbers.duration(value)
+
+
+def _tail(cell: CellSummary) -> str:
+    """Give p99 E2E of a cell and its rate, or why there is none."""
+    value = cell.mean("e2e_s_p99")
+    if value is not None:
+        return f"{numbers.duration(value)} at {numbers.rate(cell.rate)}"
+    cut_off = any(trial.has("unfinished") for trial in cell.trials)
+    why = "more than 1 % cut off" if cut_off else "no request finished"
+    return f"{why} at {numbers.rate(cell.rate)}"
 
 
 def _overload(cell: CellSummary) -> str:

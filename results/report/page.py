@@ -27,6 +27,7 @@ from results.report import (
     tradeoff,
 )
 from results.report.expected import MEANINGS
+from results.report.gated import gated_notes
 from results.report.panel import Absent, Panel
 from results.report.part import part
 from results.report.series import series_of
@@ -91,6 +92,7 @@ def render_all(sweeps: Sequence[Shown], *, refresh_s: int | None = None) -> str:
         marks=points.MARKS,
         guided=bool(findings.guides),
         guide_note=theory.note(findings.guides),
+        gated=gated_notes(series),
         series=series,
         metrics=glossary.EXPLAINED,
     )

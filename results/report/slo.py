@@ -7,10 +7,10 @@ import numpy as np
 import plotly.graph_objects as go
 
 from results.findings import CellSummary, Findings
-from results.goodput import Slo
 from results.report import amounts, axes, numbers, packed, points, theme
 from results.report.panel import Absent, Chart, Choice, Control, Mark, Panel, Table, View
 from results.report.series import Series, rates_of
+from results.report.suggested_slos import suggested
 from results.report.within import WITHIN
 from results.served import Served
 
@@ -43,7 +43,7 @@ def panel(findings: Findings, series: Sequence[Series]) -> tuple[Panel | Absent,
             "configured SLOs stands in the answer."
         )
         return Absent(name=NAME, heading=_HEADING, reason=reason), ()
-    presets = findings.slos or (_suggested(series),)
+    presets = findings.slos or suggested(series)
     layout = theme.layout(
         height_px=430, xaxis=axes.rate_axis(rates_of(series)), yaxis=theme.axis("", rangemode="tozero")
     )
@@ -153,13 +153,3 @@ def _note(kept: Sequence[Served], rows: int, *, configured: bool) -> str:
         + f"a limit of TTFT or TPOT may count as up to {coarsest} longer, which is less than 0.02 % of offered. What "
         "failed, was rejected or was cut off is offered and meets nothing."
     )
-
-
-def _suggested(series: Sequence[Series]) -> Slo:
-    """Give a place to begin where none is configured: four times the least median TTFT, twice the least TPOT."""
-    limits = {}
-    for key, metric, times in (("ttft_ms", "ttft_s_p50", 4.0), ("tpot_ms", "tpot_s_p50", 2.0)):
-        values = [v for one in series for cell in one.cells if (v := cell.mean(metric)) is not None and v > 0]
-        if values:
-            limits[key] = float(f"{1000 * times * min(values):.1g}")
-    return Slo(**limits) if limits else Slo(e2e_ms=1000.0)
