@@ -118,12 +118,13 @@ def _knees(findings: Findings, series: Sequence[Series], pair: Pair | None) -> F
     knees = {one.key: knee(one, findings) for one in there}
     others = [f"{one.setting}: {knees[one.key]}" for one in _nearest(there, first)]
     judged = knees[first.key] != NOT_JUDGED
+    bounds, _, rest = knees[first.key].partition(", ")
     highest = max(first.cells, key=lambda cell: cell.rate)
     why = highest.standing.removeprefix(f"{NOT_JUDGED}, ") if not judged else ""
     own = f"{first.setting} on {place}" + (f" ({why} at {numbers.rate(highest.rate)})" if why else "")
     return Fact(
         question="Where does it stop keeping up?",
-        answer=knees[first.key] + (" req/s" if judged else ""),
+        answer=f"{bounds} req/s{', ' if rest else ''}{rest}" if judged else NOT_JUDGED,
         detail=("; ".join((own, *others)),),
         more="curves",
     )

@@ -72,7 +72,7 @@ def panel(findings: Findings) -> Panel | Absent:
     shown = [one for group in groups for one in group]
     rates = list(reversed(rates_of([one.series for one in shown])))
     names = _names(findings, [one.series for one in shown])
-    headings = [[_heading(groups[0], rate, name) for name in names] for rate in rates]
+    headings = [[_heading(_known(groups, rate, name), rate, name) for name in names] for rate in rates]
     charts = tuple(
         Chart(
             figure=go.Figure(layout={"height": _layout(group)["height"]}),
@@ -198,12 +198,22 @@ def _layout(group: Sequence[Setting]) -> dict[str, Any]:
     )
 
 
+def _known(groups: Sequence[Sequence[Setting]], rate: float, name: str) -> Sequence[Setting]:
+    """Give the first backend of which the metric is known at a rate: of several sweeps not all have it."""
+    measured = (
+        group
+        for group in groups
+        if any((cell := one.series.at(rate)) and cell.mean(name) is not None for one in group)
+    )
+    return next(measured, groups[0])
+
+
 def _heading(group: Sequence[Setting], rate: float, name: str) -> str:
     where = f"at {numbers.rate(rate)} on {group[0].series.place}"
     found = lead_at(group, rate, name)
     if found is None:
         measured = any((cell := one.series.at(rate)) and cell.mean(name) is not None for one in group)
-        why = "every setting is overloaded or cut off" if measured else "nothing is known"
+        why = "every setting is overloaded or cut off" if measured else "no setting has it"
         return f"{headlines.capital(glossary.label(name))} {where}: {why}"
     return said(found, name, where, lambda one: one.series.setting)
 

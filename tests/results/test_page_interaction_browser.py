@@ -172,6 +172,39 @@ def test_a_filter_by_rate_takes_its_points_and_rows_from_the_whole_page(
     assert quiet(opened)
 
 
+def test_a_rate_that_is_filtered_out_is_not_offered_and_what_speaks_of_all_says_so(
+    browser: Any, page: Path
+) -> None:
+    chosen = (
+        "return [...document.querySelectorAll('select[data-control=\"arrival rate\"], [data-panel=closeup] select')]"
+        ".map(s => [s.selectedOptions[0].label, s.selectedOptions[0].hidden])"
+    )
+    of_all = (
+        "return ['header', '#answer', '#throughput', '#batches', '#goodput', '#timelines', '#slots']"
+        ".map(one => !document.querySelector(`${one} .of-all`).hidden)"
+    )
+    open_page(browser, page)
+    before = browser.execute_script(chosen)
+    assert any("30 req/s" in label for label, _ in before)
+    click_filter(browser, "rate", "30")
+    click_filter(browser, "backend", "huggingface")
+    left = browser.execute_script(chosen)
+    assert not [label for label, hidden in left if hidden or "30 req/s" in label or "huggingface" in label]
+    assert text(browser, "#batches h3").startswith("At 5 req/s")
+    assert browser.execute_script(of_all) == [True, True, True, True, False, False, False]
+    open_page(browser, page, browser.execute_script("return location.hash"))
+    assert browser.execute_script(chosen) == left
+    click_filter(browser, "rate", "1")
+    click_filter(browser, "rate", "5")
+    nothing = "Nothing of this figure is left: it is all filtered out"
+    assert text(browser, "#slots h3") == text(browser, "#changes h3") == nothing
+    browser.find_element(By.CSS_SELECTOR, "#filters [aria-label='Reset all filters']").click()
+    until(browser, DRAWN, "yes")
+    assert browser.execute_script(chosen) == before
+    assert not any(browser.execute_script(of_all))
+    assert quiet(browser)
+
+
 def test_a_filter_by_backend_takes_its_series_from_figures_legends_tables_and_sentences(opened: Any) -> None:
     click_filter(opened, "backend", "huggingface")
     visible = opened.execute_script(

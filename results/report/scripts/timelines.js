@@ -24,7 +24,7 @@ live.timelines = async ({ data, choices, showsSeries }) => {
   const ends = (known.length > 1 ? [known[0], known.at(-1)] : known).map((one) => `${one.greatest[key]} with ${one.name}`);
   const heading = ends.length
     ? `${where}, ${reaches} ${ends.join(" and ")}`
-    : `${where}: nothing is known of this`;
+    : `${where}, none of the settings shown has recorded this`;
   const layout = structuredClone(data.layout);
   layout.yaxis.title.text = axis;
   const csv = () => ({
