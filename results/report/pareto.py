@@ -134,7 +134,7 @@ def _view(among: Sequence[Point], rate: float, name: str) -> dict[str, object]:
     best = {id(one) for group in _by_place(among) for one in front(group)}
     return {
         "heading": _heading(among, rate, name),
-        "layout": _layout(among, name),
+        "layout": _layout(among, rate, name),
         "points": [
             {
                 "series": one.series.key,
@@ -199,7 +199,7 @@ def _differ(base: Point, other: Point, rate: float, metric: str) -> bool:
     return min(len(before.trials), len(after.trials)) < FEWEST_PAIRS or is_shown(metric, before, after)
 
 
-def _layout(among: Sequence[Point], name: str) -> dict[str, Any]:
+def _layout(among: Sequence[Point], rate: float, name: str) -> dict[str, Any]:
     latencies = [one.latency_s for one in among]
     title = f"{glossary.label(name)} (s)"
     y = (
@@ -207,12 +207,13 @@ def _layout(among: Sequence[Point], name: str) -> dict[str, Any]:
         if latencies and min(latencies) > 0
         else theme.axis(title, rangemode="tozero")
     )
-    return theme.layout(height_px=_HEIGHT_PX, xaxis=_throughputs(among), yaxis=y)
+    return theme.layout(height_px=_HEIGHT_PX, xaxis=_throughputs(among, rate), yaxis=y)
 
 
-def _throughputs(among: Sequence[Point]) -> dict[str, object]:
-    """Room at both sides: the names of points stand beside them."""
-    values = [one.throughput for one in among] or [1.0]
+def _throughputs(among: Sequence[Point], rate: float) -> dict[str, object]:
+    """From the lowest repeat to the highest, so that noise is no distance; with room: points have their names beside them."""
+    cells = [cell for one in among if (cell := one.series.at(rate)) is not None]
+    values = [value for cell in cells for value in points.values_of(cell, THROUGHPUT)] or [1.0]
     room = max(max(values) - min(values), 0.05 * max(values)) * 0.18
     return theme.axis("throughput (tokens/s)", range=[max(0.0, min(values) - room), max(values) + room])
 

@@ -16,9 +16,11 @@ from results.summary import find
 
 pytest.importorskip("selenium", reason="needs selenium")
 from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
 from tests.chromium import DEADLINE_S, OVERLAPS, overflow_px, show, until
+from tests.plotly_texts import texts
 
 pytestmark = pytest.mark.browser
 COMPARED = "steady_throughput_tokens_per_s"
@@ -213,6 +215,15 @@ def test_markup_in_names_is_shown_and_not_run(
     assert browser.execute_script("return document.images.length") == 0
     assert evil in browser.find_element(By.ID, "answer").text
     assert evil in browser.find_element(By.ID, "curves").text
+    drawn = browser.execute_script(
+        "return [...document.querySelectorAll('[data-chart]')].map(e => JSON.stringify([e.data, e.layout]))"
+    )
+    read = [text for chart in drawn for text in texts(json.loads(chart))]
+    assert [text for text in read if "<img" in text] == []
+    assert any("&lt;img" in text for text in read)
+    for figure in ("latency", "pareto", "batches", "timelines", "slots"):
+        rows = browser.find_element(By.CSS_SELECTOR, f"#{figure} details.data tbody")
+        assert evil in rows.get_property("textContent"), figure
 
 
 def test_a_page_with_nothing_done_opens_without_errors(browser: Any, tmp_path: Path) -> None:
@@ -223,3 +234,28 @@ def test_a_page_with_nothing_done_opens_without_errors(browser: Any, tmp_path: P
     show(browser, tmp_path / "empty.html")
     assert browser.find_element(By.TAG_NAME, "h1").text == "Nothing measured yet"
     assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
+
+
+def test_every_control_is_reached_by_tab_with_a_visible_focus_and_every_figure_is_told_in_text(
+    browser: Any, page: Path
+) -> None:
+    show(browser, page)
+    browser.find_element(By.TAG_NAME, "body").send_keys(Keys.TAB)  # from here on focus is shown
+    unseen = browser.execute_script("""
+      const controls = [...document.querySelectorAll('a[href], button, select, input, summary, .scroll')];
+      const usable = controls.filter(e => !e.disabled && e.checkVisibility() && !e.closest('fieldset'));
+      return [usable.length, usable.filter(e => {
+        e.focus();
+        const { outlineStyle, outlineWidth } = getComputedStyle(e);
+        return e.tabIndex < 0 || document.activeElement !== e || outlineStyle === 'none' || parseFloat(outlineWidth) < 2;
+      }).map(e => e.outerHTML.slice(0, 120))];
+    """)
+    assert unseen[0] > 60
+    assert unseen[1] == []
+    untold = browser.execute_script("""
+      return [...document.querySelectorAll('[data-panel]')].filter(article =>
+        !article.querySelector('details.data tbody tr')
+        || [...article.querySelectorAll('[data-chart]')].some(e => e.getAttribute('role') !== 'img' || e.ariaLabel.length < 20)
+      ).map(article => article.id);
+    """)
+    assert untold == []

@@ -10,6 +10,7 @@ from results.records import VIRTUAL
 from results.report.comparison import render
 from results.sweep_changes import Comparison
 from results.sweep_comparison import METRICS, compare
+from tests.plotly_texts import texts_of_page
 from tests.results.made_sweep import KNOBS, make_trial
 
 KNOBS_OF = {knobs["setting"]: knobs for knobs in KNOBS}
@@ -131,6 +132,16 @@ def test_two_simulated_sweeps_are_said_to_be_simulated():
     measured = compare(findings(cell()), findings(cell()), ("a", "b"))
     assert measured.simulated == ()
     assert "virtual time" not in render(measured)
+
+
+def test_markup_in_names_is_shown_and_not_read_by_plotly():
+    evil = '<script>alert("no")</script>'
+    one = replace(cell(), setting=evil)
+    html = render(compare(findings(one), findings(one), (evil, "b")))
+    drawn = texts_of_page(html)
+    assert not any("<script" in text for text in drawn)
+    assert any("&lt;script" in text for text in drawn)
+    assert html.count(evil) == 0
 
 
 def test_the_worst_error_of_a_strategy_keeps_its_sign_and_its_cell():

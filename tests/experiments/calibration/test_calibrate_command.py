@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
+from experiments.calibration.calibrate import calibrate
 from experiments.calibration.calibration import read
+from experiments.calibration.page import render
 from experiments.calibration.text import warnings
 from experiments.config import SweepConfig
 from experiments.errors import ConfigError
@@ -22,6 +24,7 @@ from experiments.simulation.run import run_simulation
 from experiments.simulation.simulation import Simulation
 from results.read import read as read_rows
 from tests.experiments.calibration.conftest import COSTS, VALUES
+from tests.plotly_texts import texts_of_page
 
 Batchyard = Callable[..., Any]
 
@@ -69,6 +72,24 @@ def test_it_says_what_each_cost_explains_and_writes_a_page(made: tuple[Path, Any
     assert "<strong>Simulated.</strong>" in page
     for panel in ("predicted", "residuals", "terms", "trials"):
         assert f'id="{panel}"' in page
+
+
+def test_markup_in_names_is_shown_on_its_page(known: Path):
+    evil = '<script>alert("no")</script>'
+    found = calibrate(known)
+    (backend, costs), *others = found.calibration.backends.items()
+    hostile = replace(
+        found,
+        calibration=replace(
+            found.calibration, sweep=evil, backends={evil: replace(costs, model=evil), **dict(others)}
+        ),
+        observed={evil: found.observed[backend], **{name: found.observed[name] for name, _ in others}},
+    )
+    html = render(hostile)
+    assert html.count(evil) == 0
+    drawn = texts_of_page(html)
+    assert not any("<script" in text for text in drawn)
+    assert any("&lt;script" in text for text in drawn)
 
 
 @pytest.mark.parametrize(
