@@ -12,7 +12,7 @@ from experiments.calibration.calibrate import Calibrating
 from experiments.calibration.observations import TERMS, Array, Observations
 from experiments.calibration.text import percent, ran_on
 from experiments.calibration.time_figures import COLOURS, only, terms, trials
-from results.report import frame, numbers, theme
+from results.report import amounts, frame, numbers, theme
 from results.report.panel import Chart, Choice, Control, Panel, Table, View
 from results.report.series import backend_name
 
@@ -115,15 +115,16 @@ def _predicted(found: Calibrating, shown: Shown) -> Panel:
         xaxis=theme.axis("measured (s)", **axis),
         yaxis=theme.axis("predicted (s)", **axis),
     )
-    rows = tuple(
+    rows: tuple[tuple[amounts.Cell, ...], ...] = tuple(
         (
             backend_name(backend),
-            f"{known.fit.rows:,}",
-            f"{known.fit.r_squared:.3f}",
-            percent(known.fit.residual_p50),
-            percent(known.fit.residual_p90),
-            percent(known.fit.within_p50),
-            f"{known.fit.total:.3f}",
+            amounts.count(known.fit.rows),
+            amounts.Value(text=f"{known.fit.r_squared:.3f}", number=known.fit.r_squared),
+            *(
+                amounts.Value(text=percent(share), number=share, unit="ratio")
+                for share in (known.fit.residual_p50, known.fit.residual_p90, known.fit.within_p50)
+            ),
+            amounts.Value(text=f"{known.fit.total:.3f}", number=known.fit.total),
         )
         for backend, known in found.calibration.backends.items()
     )
@@ -164,7 +165,7 @@ def _residuals(found: Calibrating, shown: Shown) -> Panel:
     errors = [100 * (predicted_s / some.duration_s - 1) for _, some, predicted_s in shown]
     top = max(105.0, 1.1 * max(float(np.percentile(one, INSIDE)) for one in errors))
     views: dict[str, View] = {}
-    rows: list[tuple[str, ...]] = []
+    rows: list[tuple[amounts.Cell, ...]] = []
     for key, (title, place) in against.items():
         layout = theme.layout(
             height_px=HEIGHT_PX,
@@ -175,7 +176,7 @@ def _residuals(found: Calibrating, shown: Shown) -> Panel:
         )
         lines = [row for one in shown for row in _thirds(title, *one, place(one[1]))]
         rows += lines
-        said = "; ".join(f"{backend}, {where}: {off}" for _, backend, where, off in lines)
+        said = "; ".join(f"{backend}, {low} to {high}: {off}" for _, backend, low, high, off in lines)
         figure = go.Figure(data=_points(found, shown, place, "error"), layout=layout)
         views[key] = View(
             heading=f"Errors against {title}",
@@ -186,7 +187,7 @@ def _residuals(found: Calibrating, shown: Shown) -> Panel:
         name="residuals",
         controls=(Control(name="against", choices=choices),),
         views=views,
-        table=Table(columns=("against", "backend", "range", "median error"), rows=tuple(rows)),
+        table=Table(columns=("against", "backend", "from", "to", "median error"), rows=tuple(rows)),
         notes=(
             "A slope would say that a cost is wrong or missing; a spread, how much the machine's speed varied.",
             "One row in 200 may lie above the figure: two steps that were reported at one moment.",
@@ -201,15 +202,16 @@ def _prompt_tokens(some: Observations) -> Array:
 
 def _thirds(
     title: str, backend: str, some: Observations, predicted_s: Array, place: Array
-) -> list[tuple[str, ...]]:
+) -> list[tuple[amounts.Cell, ...]]:
     """The median error in each third of a range."""
-    error = 100 * (predicted_s / some.duration_s - 1)
+    error = predicted_s / some.duration_s - 1
     edges = np.unique(np.quantile(place, [0, 1 / 3, 2 / 3, 1]))
     if len(edges) == 1:
         edges = np.array([edges[0], edges[0]])
-    found: list[tuple[str, ...]] = []
+    found: list[tuple[amounts.Cell, ...]] = []
     for low, high in pairwise(edges):
         inside = (place >= low) & (place <= high)
-        where = f"{numbers.number(float(low))} to {numbers.number(float(high))}"
-        found.append((title, backend_name(backend), where, f"{np.median(error[inside]):+.1f} %"))
+        off = float(np.median(error[inside]))
+        median = amounts.Value(text=f"{100 * off:+.1f} %", number=off, unit="ratio")
+        found.append((title, backend_name(backend), *map(amounts.number, (float(low), float(high))), median))
     return found

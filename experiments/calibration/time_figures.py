@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 from experiments.calibration.calibrate import Calibrating
 from experiments.calibration.observations import TERMS
 from experiments.calibration.text import NAMES, cost, percent
-from results.report import theme
+from results.report import amounts, numbers, theme
 from results.report.panel import Chart, Choice, Control, Panel, Table, View
 from results.report.series import backend_name
 
@@ -50,8 +50,17 @@ def terms(found: Calibrating) -> Panel:
         (
             backend_name(backend),
             NAMES[term],
-            cost(getattr(known.costs, term), known.fit.errors.get(term)),
-            percent(known.fit.shares[term]),
+            amounts.Value(
+                text=cost(getattr(known.costs, term), known.fit.errors.get(term)),
+                number=getattr(known.costs, term),
+                unit="s",
+            ),
+            amounts.Value(
+                text=numbers.NOTHING if (error_s := known.fit.errors.get(term)) is None else cost(error_s),
+                number=error_s,
+                unit="s",
+            ),
+            amounts.Value(text=percent(known.fit.shares[term]), number=known.fit.shares[term], unit="ratio"),
             known.fit.left_out.get(term, ""),
         )
         for backend, known in backends.items()
@@ -61,7 +70,7 @@ def terms(found: Calibrating) -> Panel:
         f"{percent(known.fit.shares['fixed_s'])} of the time on {backend_name(backend)} is spent whatever is in a step"
         for backend, known in backends.items()
     )
-    said = "; ".join(f"{row[0]}, {row[1]}: {row[3]}" for row in rows)
+    said = "; ".join(f"{row[0]}, {row[1]}: {row[4]}" for row in rows)
     return Panel(
         name="terms",
         controls=(only("shares"),),
@@ -71,7 +80,15 @@ def terms(found: Calibrating) -> Panel:
             )
         },
         table=Table(
-            columns=("backend", "cost of", "value ± standard error", "explains", "not fitted"), rows=rows
+            columns=(
+                "backend",
+                "cost of",
+                "value ± standard error",
+                "standard error",
+                "explains",
+                "not fitted",
+            ),
+            rows=rows,
         ),
         notes=("A standard error is the jackknife's over trials.",),
     )
@@ -79,7 +96,8 @@ def terms(found: Calibrating) -> Panel:
 
 def trials(found: Calibrating) -> Panel:
     """How fast each trial was."""
-    traces, rows = [], []
+    traces = []
+    rows: list[tuple[amounts.Cell, ...]] = []
     for number, (backend, observed) in enumerate(found.observed.items()):
         costs = found.calibration.backends[backend].costs
         predicted_s = observed.terms @ np.array([getattr(costs, term) for term in TERMS])
@@ -91,9 +109,10 @@ def trials(found: Calibrating) -> Panel:
         rows.append(
             (
                 backend_name(backend),
-                f"{known.fastest:.2f}",
-                f"{np.median(speeds):.2f}",
-                f"{known.slowest:.2f}",
+                *(
+                    amounts.Value(text=f"{of:.2f}", number=of)
+                    for of in (known.fastest, float(np.median(speeds)), known.slowest)
+                ),
             )
         )
         traces.append(

@@ -6,7 +6,7 @@ from html import escape
 import plotly.graph_objects as go
 
 from experiments.explain.explanation import Explanation, Step
-from results.report import numbers, series_style, theme
+from results.report import amounts, numbers, series_style, theme
 from results.report.panel import Chart, Choice, Control, Panel, Table, View
 from results.report.series import backend_name
 
@@ -27,13 +27,13 @@ def steps(explanation: Explanation) -> Panel:
     )
     tokens = _chart(lines, "decoded tokens/s", lambda step: step.tokens_per_s, "tokens/s")
     times = _chart(lines, "step time (ms)", lambda step: 1e3 * step.step_s, "ms")
-    rows = tuple(
+    rows: tuple[tuple[amounts.Cell, ...], ...] = tuple(
         (
             backends,
-            str(step.batch),
-            numbers.duration(step.step_s),
-            numbers.number(step.tokens_per_s),
-            numbers.ratio(step.gain),
+            amounts.count(step.batch),
+            amounts.duration(step.step_s),
+            amounts.number(step.tokens_per_s, "tokens/s"),
+            amounts.ratio(step.gain),
         )
         for backends, line in lines.items()
         for step in line
@@ -60,7 +60,10 @@ def efficiency(explanation: Explanation) -> Panel:
     cap = max(caps, default=explanation.batches[-1])
     shares = [100 * explanation.efficiency(batch) for batch in explanation.batches]
     texts = [f"{share:.1f} %" for share in shares]
-    rows = tuple(zip(map(str, explanation.batches), texts, strict=True))
+    rows: tuple[tuple[amounts.Cell, ...], ...] = tuple(
+        (amounts.count(batch), amounts.Value(text=text, number=share / 100, unit="ratio"))
+        for batch, text, share in zip(explanation.batches, texts, shares, strict=True)
+    )
     layout = theme.layout(
         height_px=HEIGHT_PX,
         xaxis=_batch_axis(explanation.batches),

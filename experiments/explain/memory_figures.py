@@ -6,7 +6,7 @@ import plotly.graph_objects as go
 from deployments.virtual.hardware import GIB
 from experiments.explain.explanation import Explanation
 from experiments.explain.memory import PaddedMemory, budget_line, trigger_lines
-from results.report import axes, numbers, theme
+from results.report import amounts, axes, theme
 from results.report.panel import Absent, Chart, Panel, Table, View
 
 _HEADING = "What a padded batch takes of memory"
@@ -20,11 +20,13 @@ def largest_batch(explanation: Explanation) -> Panel | Absent:
     if memory is None:
         reason = "Known of an engine that pads on a named GPU: with --hardware."
         return Absent(name="memory", heading=_HEADING, reason=reason)
-    rows = tuple(
+    rows: tuple[tuple[amounts.Cell, ...], ...] = tuple(
         (
-            f"{row.prompt_tokens:,}",
-            numbers.size(row.row_bytes),
-            "beyond the model's context" if row.most is None else f"{row.most:,}",
+            amounts.count(row.prompt_tokens),
+            amounts.size(row.row_bytes),
+            amounts.Value(
+                text="beyond the model's context" if row.most is None else f"{row.most:,}", number=row.most
+            ),
         )
         for row in memory.rows
     )

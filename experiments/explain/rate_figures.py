@@ -9,7 +9,7 @@ from experiments.explain.explanation import Explanation, Point, Theory
 from experiments.explain.guide_lines import PERCENTILES, grid
 from experiments.theory import fill_wait_s, idle_batch
 from results.findings import Guide
-from results.report import axes, curve_parts, glossary, headlines, numbers, theme, theory
+from results.report import amounts, axes, curve_parts, glossary, headlines, numbers, theme, theory
 from results.report.glossary import Metric
 from results.report.panel import SEPARATOR, Chart, Choice, Control, Panel, Table, View
 from results.report.series import Series, backend_name
@@ -38,12 +38,12 @@ def throughput(explanation: Explanation, series: Sequence[Series], lines: Sequen
         f"{numbers.rate(best.capacity)}"
     )
     metrics = [metric for metric in glossary.METRICS if metric.key in THROUGHPUTS]
-    rows = tuple(
+    rows: tuple[tuple[amounts.Cell, ...], ...] = tuple(
         (
             *_names(one),
-            numbers.rate(one.capacity),
-            f"{numbers.number(one.tokens_per_s)} tokens/s",
-            *(f"{one.at(rate).utilisation:.2f}" for rate in explanation.rates),
+            amounts.rate(one.capacity),
+            amounts.number(one.tokens_per_s, "tokens/s"),
+            *(amounts.number(one.at(rate).utilisation) for rate in explanation.rates),
         )
         for one in explanation.theories
     )
@@ -76,8 +76,8 @@ def latency(explanation: Explanation, series: Sequence[Series], lines: Sequence[
         for metric in metrics
         for statistic in PERCENTILES
     }
-    rows = tuple(
-        (*_names(one), *(numbers.duration(one.at(rate).wait_s) for rate in explanation.rates))
+    rows: tuple[tuple[amounts.Cell, ...], ...] = tuple(
+        (*_names(one), *(amounts.duration(one.at(rate).wait_s) for rate in explanation.rates))
         for one in explanation.theories
     )
     at = (f"mean M/M/1 wait at {numbers.rate(rate)}" for rate in explanation.rates)
@@ -96,7 +96,7 @@ def together(explanation: Explanation, series: Sequence[Series]) -> Panel:
     charts = [_sizes(explanation, series)]
     if fills := _fills(explanation, series):
         charts.append(fills)
-    rows = tuple(
+    rows: tuple[tuple[amounts.Cell, ...], ...] = tuple(
         (*_names(one), *_together(one.at(rate))) for one in explanation.theories for rate in explanation.rates
     )
     columns = ("strategy", "backend", "rate", "together when busy", "together when free", "wait to fill")
@@ -150,12 +150,12 @@ def _fills(explanation: Explanation, series: Sequence[Series]) -> Chart | None:
     return _chart(explanation, traces, y, "Naive: wait until the batch is full")
 
 
-def _together(point: Point) -> tuple[str, str, str, str]:
+def _together(point: Point) -> tuple[amounts.Value, ...]:
     return (
-        numbers.rate(point.rate),
-        str(point.batch),
-        numbers.number(point.idle_batch),
-        numbers.duration(point.fill_wait_s),
+        amounts.rate(point.rate),
+        amounts.count(point.batch),
+        amounts.number(point.idle_batch),
+        amounts.duration(point.fill_wait_s),
     )
 
 

@@ -7,7 +7,7 @@ from html import escape
 import plotly.graph_objects as go
 
 from results.comparisons import THROUGHPUT
-from results.report import frame, numbers, series_style, theme
+from results.report import amounts, frame, numbers, series_style, theme
 from results.report.panel import Chart, Choice, Control, Panel, Table, View
 from results.sweep_changes import Change, Compared, Comparison
 
@@ -222,16 +222,21 @@ def _backends(found: Comparison) -> list[str]:
 
 def _table(found: Comparison) -> Table:
     sides = ("measured", "predicted", "error") if found.prediction else ("A", "B", "change")
-    rows = tuple(
+    rows: tuple[tuple[amounts.Cell, ...], ...] = tuple(
         (
             cell.name,
-            name(metric),
-            value(metric, one.a),
-            value(metric, one.b),
-            change_text(one) + ("*" if one.censored else ""),
-            str(one.pairs),
+            name(metric) + (" (s)" if "_s_p" in metric else ""),
+            *(amounts.Value(text=value(metric, side), number=side) for side in (one.a, one.b)),
+            amounts.Value(
+                text=change_text(one) + ("*" if one.censored else ""),
+                number=None if one.ratio is None else one.ratio - 1,
+                unit="ratio",
+            ),
+            *(amounts.ratio(end) for end in (one.low, one.high)),
+            amounts.count(one.pairs),
+            "yes" if one.censored else "",
         )
         for cell in found.cells
         for metric, one in cell.changes.items()
     )
-    return Table(columns=("cell", "metric", *sides, "pairs"), rows=rows)
+    return Table(columns=("cell", "metric", *sides, "low", "high", "pairs", "a side censored"), rows=rows)

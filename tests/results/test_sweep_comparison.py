@@ -12,6 +12,7 @@ from results.sweep_changes import Comparison
 from results.sweep_comparison import METRICS, compare
 from tests.plotly_texts import texts_of_page
 from tests.results.made_sweep import KNOBS, make_trial
+from tests.results.table_texts import numbers_as_text
 
 KNOBS_OF = {knobs["setting"]: knobs for knobs in KNOBS}
 
@@ -132,6 +133,7 @@ def test_two_simulated_sweeps_are_said_to_be_simulated():
     measured = compare(findings(cell()), findings(cell()), ("a", "b"))
     assert measured.simulated == ()
     assert "virtual time" not in render(measured)
+    assert numbers_as_text(render(found)) == []
 
 
 def test_markup_in_names_is_shown_and_not_read_by_plotly():

@@ -25,6 +25,7 @@ from experiments.simulation.simulation import Simulation
 from results.read import read as read_rows
 from tests.experiments.calibration.conftest import COSTS, VALUES
 from tests.plotly_texts import texts_of_page
+from tests.results.table_texts import numbers_as_text
 
 Batchyard = Callable[..., Any]
 
@@ -72,6 +73,7 @@ def test_it_says_what_each_cost_explains_and_writes_a_page(made: tuple[Path, Any
     assert "<strong>Simulated.</strong>" in page
     for panel in ("predicted", "residuals", "terms", "trials"):
         assert f'id="{panel}"' in page
+    assert numbers_as_text(page) == []
 
 
 def test_markup_in_names_is_shown_on_its_page(known: Path):

@@ -20,6 +20,7 @@ from experiments.explain.explanation import explain, to_dict
 from experiments.explain.memory import budget_line
 from experiments.explain.page import render
 from results.report.panel import Absent, Panel
+from tests.results.table_texts import numbers_as_text
 
 MISTRAL, TINYLLAMA = "mistralai/Mistral-7B-Instruct-v0.3", "TinyLlama/TinyLlama-1.1B-Chat-v1.0"
 LIMIT, RESERVE_BYTES = 128, 1.5 * GIB
@@ -158,6 +159,7 @@ def test_without_hardware_the_page_has_no_figure_of_memory(made_config: Callable
     explanation = explain(config, bases(config))
     assert isinstance(memory_figures.largest_batch(explanation), Absent)
     assert "What a padded batch takes" not in render(explanation)
+    assert numbers_as_text(render(explanation)) == []
 
 
 def test_a_sliding_window_makes_it_an_upper_bound(made_config: Callable[..., SweepConfig]):
