@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from results.comparisons import joinable_backends
-from results.report.series import Series
+from results.report.series import Series, backend_name
 from results.sentences import gated_note
 
 
@@ -13,4 +13,4 @@ def gated_notes(series: Sequence[Series]) -> tuple[str, ...]:
     gated = dict.fromkeys(
         one.backend for one in series if one.backend in joinable and one.strategy != "continuous"
     )
-    return tuple(map(gated_note, gated))
+    return tuple(gated_note(backend_name(one)) for one in gated)
