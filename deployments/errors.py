@@ -29,6 +29,10 @@ class EngineDead(BackendError):
     """The engine is gone: the trial fails and its lane is condemned."""
 
 
+class LaneGone(BackendError):
+    """The node that the lane was on is gone: the trial fails, and is tried again on another."""
+
+
 def last_line(error: BaseException) -> str:
     """What an error says that came through Ray, which puts a traceback above it; or the name of its class."""
     lines = str(error).strip().splitlines()

@@ -1,28 +1,30 @@
 """Lanes: one GPU's place for a deployment. What is loaded in it stays warm from trial to trial.
 
-The lane board is one small Ray actor that knows which lane is taken by whom and what is loaded where; it is
-asked by trials and outlives them. Loading and unloading is done by the trial that holds the lane.
+Loading and unloading is done by the trial that holds the lane; who that is, the lane board knows.
 """
 
 import asyncio
 import contextlib
-import time
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from deployments.backends.blocking_call import BlockingCall
 from deployments.backends.cpu_threads import cpu_threads
-from deployments.errors import BackendError, ModelError, last_line
+from deployments.errors import BackendError, LaneGone, ModelError, last_line
+from deployments.lane_board import Lane, board
 from deployments.models import ModelSpec
+from deployments.places import NODE_LABEL, Place
 from deployments.replica import Replica
 
 Call = Callable[..., Awaitable[Any]]  # call("method", *args): one method of a replica, near or far
+T = TypeVar("T")
 
-BOARD = "batchyard-lanes"
-NAMESPACE = "batchyard"
 PLACEMENT_DEADLINE_S = 60.0
 ALIVE_DEADLINE_S = 30.0
+POLL_S = 0.5
+THERE_EVERY_S = 2.0
+NO_LANE_DEADLINE_S = 1_800.0  # a rented GPU takes minutes to come up
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,157 +37,58 @@ class Load:
     engine: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lane:
-    """One lane as the board sees it."""
-
-    index: int
-    app: str | None = None  # the Serve application in it
-    key: str | None = None  # what that has loaded
-    setup: Mapping[str, Any] | None = None
-    holder: str | None = None  # the trial that has it now
-    condemned: bool = False  # what it had failed a trial, and nothing has been loaded since
-
-    @property
-    def name(self) -> str:
-        """How rows name the lane."""
-        return f"lane-{self.index}"
-
-
-Doing: TypeAlias = Literal["idle", "preparing", "loading", "measuring", "draining"]
+async def free_lane(holder: str, key: str, kind: str | None = None) -> Lane:
+    """Wait for a lane (of this `kind` of GPU). BackendError if for half an hour there is none at all."""
+    lanes = board()
+    since_s = asyncio.get_running_loop().time()
+    while True:
+        lane: Lane | None = await lanes.acquire.remote(holder, key, kind)
+        if lane is not None:
+            for app in await lanes.orphans.remote():
+                await _delete(app)
+            return lane
+        now_s = asyncio.get_running_loop().time()
+        if any(kind in (None, place.kind) for place in await lanes.places.remote()):
+            since_s = now_s
+        elif now_s - since_s > NO_LANE_DEADLINE_S:
+            raise BackendError(f"no {kind or 'GPU'} came up within {NO_LANE_DEADLINE_S / 60:g} minutes")
+        await asyncio.sleep(POLL_S)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaneView:
-    """What a lane does now, for whoever watches."""
-
-    name: str
-    key: str | None  # what it has loaded
-    holder: str | None
-    doing: Doing
-    for_s: float  # for so long
-    state: Mapping[str, Any] | None  # how the trial in it stands, once it sends
-
-
-class LaneBoard:
-    """Which lane is whose. A trial that comes back after a crash gets the lane that it held."""
-
-    def __init__(self, lanes: int, clock: Callable[[], float] = time.monotonic) -> None:
-        """`clock`: seconds, for how long a lane has been doing what it does."""
-        self._lanes = [Lane(index=index) for index in range(lanes)]
-        self._clock = clock
-        self._doing: dict[int, tuple[Doing, float]] = {index: ("idle", clock()) for index in range(lanes)}
-        self._loads = 0
-        self._broken: dict[str, str] = {}  # lane key → why it can never load
-        self._states: dict[str, Mapping[str, Any]] = {}
-
-    def acquire(self, trial: str, key: str) -> Lane | None:
-        """A free lane, the one with `key` loaded if possible; None if all are taken."""
-        free = [lane for lane in self._lanes if lane.holder in (None, trial)]
-        if not free:
-            return None
-
-        def place(lane: Lane) -> tuple[bool, bool, bool, bool]:
-            return lane.holder != trial, lane.key != key, lane.condemned, lane.key is not None
-
-        lane = min(free, key=place)
-        self._states.pop(trial, None)  # of an attempt before this one
-        self._does(lane.index, "preparing")
-        return self._put(replace(lane, holder=trial))
-
-    def loading(self, index: int) -> Lane:
-        """The lane is about to load something: what it has is forgotten, a new application name is given."""
-        self._loads += 1
-        self._does(index, "loading")
-        return self._put(replace(self._lanes[index], app=f"lane-{index}-{self._loads}", key=None, setup=None))
-
-    def loaded(self, index: int, key: str, setup: Mapping[str, Any]) -> Lane:
-        """The lane has `key` loaded."""
-        self._does(index, "preparing")
-        return self._put(replace(self._lanes[index], key=key, setup=setup, condemned=False))
-
-    def condemn(self, index: int) -> None:
-        """What the lane has loaded is not to be trusted any more: the next trial loads anew."""
-        self._put(replace(self._lanes[index], key=None, setup=None, condemned=True))
-
-    def release(self, trial: str) -> None:
-        """The trial does not need its lane any more."""
-        for lane in self._lanes:
-            if lane.holder == trial:
-                self._put(replace(lane, holder=None))
-                self._does(lane.index, "idle")
-        self._states.pop(trial, None)
-
-    def break_key(self, key: str, why: str) -> None:
-        """Nothing with this lane key can ever load: later trials need not try."""
-        self._broken[key] = why
-
-    def broken(self, key: str) -> str | None:
-        """Why this lane key can never load, if that is known."""
-        return self._broken.get(key)
-
-    def report(self, trial: str, state: Mapping[str, Any]) -> None:
-        """Take note of how a running trial stands; one that has no lane any more is over."""
-        for lane in self._lanes:
-            if lane.holder == trial:
-                self._states[trial] = state
-                self._does(lane.index, "measuring" if state["sent"] < state["planned"] else "draining")
-
-    def view(self) -> list[LaneView]:
-        """What each lane does, and how the trial in it stands."""
-        now_s = self._clock()
-        return [
-            LaneView(
-                name=lane.name,
-                key=lane.key,
-                holder=lane.holder,
-                doing=(done := self._doing[lane.index])[0],
-                for_s=now_s - done[1],
-                state=self._states.get(lane.holder or ""),
-            )
-            for lane in self._lanes
-        ]
-
-    def _does(self, index: int, doing: Doing) -> None:
-        if self._doing[index][0] != doing:
-            self._doing[index] = doing, self._clock()
-
-    def _put(self, lane: Lane) -> Lane:
-        self._lanes[lane.index] = lane
-        return lane
-
-
-def start_board(lanes: int) -> Any:
-    """The lane board as a named actor; the handle must be kept as long as it is needed."""
-    import ray
-
-    actor = ray.remote(num_cpus=0)(LaneBoard)
-    return actor.options(name=BOARD, namespace=NAMESPACE).remote(lanes)
-
-
-def board() -> Any:
-    """The handle of the lane board of this Ray."""
-    import ray
-
-    return ray.get_actor(BOARD, namespace=NAMESPACE)
+async def while_there(lane: Lane, doing: Coroutine[Any, Any, T]) -> T:
+    """Do it; LaneGone as soon as the lane's node is, of whose replica calls would hear nothing for minutes."""
+    if lane.place.node is None:
+        return await doing
+    lanes, task = board(), asyncio.ensure_future(doing)
+    try:
+        while not task.done():
+            await asyncio.wait([task], timeout=THERE_EVERY_S)
+            if not task.done() and not await lanes.there.remote(lane.index):
+                raise LaneGone(f"the node of {lane.name}, {lane.place.host}, is gone")
+        return await task
+    finally:
+        if not task.done():
+            task.cancel()
+            await asyncio.wait([task])
 
 
 async def occupy(lane: Lane, load: Load, *, fresh: bool = False) -> tuple[Lane, Call]:
     """Have `load` in the lane, loading it unless it is there (or `fresh`), and return how to call it.
 
-    ModelError: it can never load (the board remembers). BackendError: it did not, this time.
+    ModelError: it can never load, on any lane (the board remembers). BackendError: it did not, this time or here.
     """
     lanes = board()
     if lane.key == load.key and lane.app is not None and not fresh and await _alive(lane.app):
         return lane, _call(lane.app)
-    if (why := await lanes.broken.remote(load.key)) is not None:
+    if (why := await lanes.broken.remote(lane.index, load.key)) is not None:
         raise ModelError(why)
     if lane.app is not None:
         await clear(lane.app)
-    lane = await lanes.loading.remote(lane.index)
-    assert lane.app is not None
-    await _deploy(lane.app, load)
-    call = _call(lane.app)
+    empty: Lane | None = await lanes.loading.remote(lane.index)
+    if empty is None or empty.app is None:
+        raise LaneGone(f"{lane.name} is gone")
+    await _deploy(empty.app, load, empty.place)
+    call = _call(empty.app)
     deadline_s = float(load.engine["start_deadline_s"])
     try:
         setup = await asyncio.wait_for(
@@ -196,10 +99,16 @@ async def occupy(lane: Lane, load: Load, *, fresh: bool = False) -> tuple[Lane, 
     except Exception as error:
         cause = raised_there(error)
         if isinstance(cause, ModelError):
-            await lanes.break_key.remote(load.key, str(cause))
-            raise ModelError(str(cause)) from None
+            if await lanes.break_key.remote(lane.index, load.key, str(cause)):
+                raise ModelError(str(cause)) from None
+            raise BackendError(
+                f"{load.backend} cannot be loaded on {lane.name}, {lane.place.host}: {cause}"
+            ) from None
         raise BackendError(f"{load.backend} could not be started: {last_line(cause)}") from error
-    return await lanes.loaded.remote(lane.index, load.key, setup), call
+    loaded: Lane | None = await lanes.loaded.remote(lane.index, load.key, setup)
+    if loaded is None:
+        raise LaneGone(f"{lane.name} is gone")
+    return loaded, call
 
 
 async def _alive(app: str) -> bool:
@@ -213,23 +122,28 @@ async def _alive(app: str) -> bool:
 
 async def clear(app: str) -> None:
     """Remove an application, closing its backend first; one that is gone already is no error."""
-    from ray import serve
-
     with contextlib.suppress(Exception):  # a dead replica cannot be closed, only deleted
         await asyncio.wait_for(_call(app)("stop"), 45)
+    await _delete(app)
+
+
+async def _delete(app: str) -> None:
+    from ray import serve
+
     deleting = BlockingCall(lambda: serve.delete(app))
     with contextlib.suppress(Exception):  # it may raise or hang; what comes next has a name of its own
         await asyncio.wait_for(deleting.result(), PLACEMENT_DEADLINE_S)
 
 
-async def _deploy(app: str, load: Load) -> None:
-    """Place one replica. `serve.run` waits for ever for one that cannot be placed: own deadline."""
-    import ray
+async def _deploy(app: str, load: Load, place: Place) -> None:
+    """Put one replica there. `serve.run` waits for ever for one that cannot be placed: own deadline.
+
+    On a cluster a lane is a GPU, whatever runs on it; on one machine the simulated engine needs none.
+    """
     from ray import serve
 
-    found = ray.cluster_resources()  # type: ignore[no-untyped-call]
-    gpus = 1 if found.get("GPU") and load.backend != "simulated" else 0
-    threads = str(cpu_threads(load.engine.get("threads")))
+    gpus = 1 if place.gpu and (place.node is not None or load.backend != "simulated") else 0
+    threads = str(cpu_threads(load.engine.get("threads"), place.cores))
     deployment = serve.deployment(
         num_replicas=1,
         logging_config={"log_level": "WARNING", "enable_access_log": False},  # a line for each request
@@ -242,6 +156,7 @@ async def _deploy(app: str, load: Load) -> None:
         ray_actor_options={
             "num_cpus": 0,
             "num_gpus": gpus,
+            **({"label_selector": {NODE_LABEL: place.node}} if place.node is not None else {}),
             "runtime_env": {"env_vars": {"OMP_NUM_THREADS": threads}},  # Ray would set 1
         },
     )(Replica)

@@ -5,7 +5,7 @@ custom model code stays off unless the spec asks for it. torch and transformers 
 functions that need them: reading a config must stay cheap.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -145,6 +145,11 @@ def pick_dtype(device: str) -> Dtype:
     except OSError:
         return "float32"
     return "bfloat16" if flags & {"avx512_bf16", "amx_bf16"} else "float32"
+
+
+def weakest(dtypes: Sequence[Dtype]) -> Dtype:
+    """The one of several devices' that all of them compute in at least as fast as in the others."""
+    return min(dtypes, key=("float32", "float16", "bfloat16").index)
 
 
 def gpu_dtype(capability: tuple[int, int]) -> Dtype:

@@ -39,6 +39,7 @@ class Cell:
     warmup_requests: int
     seed: int  # of the sweep; with `repeat` it seeds the workload, so the cells of a repeat are twins
     repeat: int  # from 0
+    accelerator: str | None = None  # the kind of GPU; not part of the id where none was asked for
 
     @property
     def lane_key(self) -> str:
@@ -48,7 +49,8 @@ class Cell:
     @property
     def in_words(self) -> str:
         """Which cell it is, for a person."""
-        return f"{self.backend}  {self.setting}  {self.rate:g} req/s  repeat {self.repeat + 1}"
+        kind = f"  {self.accelerator}" if self.accelerator else ""
+        return f"{self.backend}  {self.setting}{kind}  {self.rate:g} req/s  repeat {self.repeat + 1}"
 
 
 def lane_key(backend: str, model: ModelSpec | None, engine: Mapping[str, Any]) -> str:
@@ -110,6 +112,7 @@ def cell_at(
         warmup_requests=config.warmup_requests,
         seed=config.seed,
         repeat=repeat,
+        accelerator=setting.accelerator,
     )
     return dataclasses.replace(cell, cell_id=_digest(_identity(cell)))
 
@@ -117,6 +120,8 @@ def cell_at(
 def _identity(cell: Cell) -> dict[str, Any]:
     fields = {f.name: getattr(cell, f.name) for f in dataclasses.fields(cell)}
     del fields["cell_id"], fields["setting"]
+    if cell.accelerator is None:
+        del fields["accelerator"]
     fields["model"] = dataclasses.asdict(cell.model) if cell.model else None
     fields["workload"] = cell.workload.model_dump(mode="json")
     return fields

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from deployments.local_ray import prepare
+from deployments.ray_session import prepare_environment
 from experiments.commands import (
     calibrate,
     capacity,
@@ -61,5 +61,5 @@ def batchyard(
 
 def main() -> None:
     """Entry point."""
-    prepare()  # before anything imports ray
+    prepare_environment()  # before anything imports ray
     app()

@@ -8,6 +8,7 @@ Knobs may be one value or a list, an axis of the grid. `auto` is resolved from m
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
@@ -43,6 +44,7 @@ SHORT = {  # what the keys allow that have a short form
     ("model",): "must be the name of one model, or a mapping with name",
     ("strategies", "backends"): "must be a backend or a list of backends",
     ("slo",): "must be a mapping of limits or a list of them",
+    ("accelerator",): "must be a kind of GPU or a list of kinds",
 }
 
 
@@ -91,6 +93,8 @@ class SweepConfig(Strict):
     """Engine arguments by backend."""
     gpus: Annotated[int, Field(ge=1)] | None = None  # None: auto
     """How many GPUs are used, one lane on each; auto is all there are, or the CPU."""
+    accelerator: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(min_length=1)] | None = None
+    """Kinds of GPU of a cluster, one or a list, as Ray names them (A10G, L4, H100): an axis of the sweep."""
     repeats: Annotated[int, Field(ge=1, le=1_000)] = 3
     """How often each cell is run, each time with other requests; fewer than 3 give no intervals."""
     seed: Count = 0
@@ -130,7 +134,8 @@ class SweepConfig(Strict):
     @property
     def settings(self) -> tuple[Setting, ...]:
         """Every strategy with its knobs on its backends, in order of the config."""
-        return tuple(self._grid.settings)
+        kinds = self.accelerator or (None,)
+        return tuple(replace(setting, accelerator=kind) for kind in kinds for setting in self._grid.settings)
 
     @property
     def warnings(self) -> list[str]:
@@ -202,6 +207,8 @@ def _spelt_out(values: Mapping[str, Any]) -> dict[str, Any]:
             full[key] = "null"  # a slip, unless it is left out or auto
     if "arrival_rate" in full and not isinstance(full["arrival_rate"], list):
         full["arrival_rate"] = [full["arrival_rate"]]
+    if isinstance(full.get("accelerator"), str):
+        full["accelerator"] = [full["accelerator"]]
     if isinstance(full.get(SLO), dict):
         full[SLO] = [full[SLO]]
     if isinstance(backends := full.get("backends"), dict):

@@ -16,6 +16,7 @@ from experiments.preflight import check, lanes_here
 from experiments.resolve import OUTPUT_TOKENS, REPEATS
 from experiments.sweep_record import begun, cells_of, sweep_root
 from experiments.trial_time import AROUND_S, Span
+from experiments.where import HERE, Where
 from results.errors import StoreError
 from results.lock import driver
 from results.place import check_place
@@ -23,7 +24,7 @@ from results.store import Store
 from results.sweep_folder import is_sweep
 
 
-def dry_run(config: SweepConfig, results: Path, *, fresh: bool, as_json: bool, lanes: int = 0) -> None:
+def dry_run(config: SweepConfig, results: Path, *, fresh: bool, as_json: bool, where: Where = HERE) -> None:
     """Say what the sweep would do. ConfigError, DeviceError or StoreError where it would be refused.
 
     A hub is not asked, the packaged model not converted, and who else uses the GPUs now is left open.
@@ -36,8 +37,8 @@ def dry_run(config: SweepConfig, results: Path, *, fresh: bool, as_json: bool, l
     plan = make_plan(config, info, trials, _earlier(config, results, root, fresh=fresh))
     count = 1
     if plan.left:
-        check(config, tell, offline=True)
-        count = lanes_here(config, lanes)
+        check(config, tell, offline=True, gpus_here=where.address is None)
+        count = lanes_here(config, where.lanes) if where.address is None else where.lanes or 1
         check_place(root)
     for warning in _unfilled(config, plan):
         tell(f"warning: {warning}")

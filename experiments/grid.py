@@ -37,6 +37,7 @@ class Setting:
     model: ModelSpec | None  # None on a backend that loads none
     max_batch_size: int
     lockstep_bound: bool  # releases batch by batch (naive, dynamic), and waits for the longest row of each
+    accelerator: str | None = None  # the kind of GPU that it is measured on; None: whatever there is
 
     @property
     def pads(self) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.text import Text
 
-from deployments.lanes import LaneView
+from deployments.lane_board import LaneView
 from experiments.cells import Cell
 from experiments.running_results import Result
 from experiments.text_table import Column, fit, lines

@@ -23,14 +23,16 @@ from workloads.sharegpt import read_user_turns
 SAMPLE_REQUESTS = 64.0  # expected, of each repeat, where the rates are not known yet
 
 
-def check(config: SweepConfig, say: Say, *, offline: bool = False) -> None:
+def check(config: SweepConfig, say: Say, *, offline: bool = False, gpus_here: bool = True) -> None:
     """ConfigError, in the words of `load`, if this machine cannot run the config. `say` tells what takes long.
 
     DeviceError if CUDA_VISIBLE_DEVICES names no GPU of this machine, or vLLM's CUDA build finds none.
-    `offline`: as far as can be told without asking a hub or converting the packaged model.
+    `offline`: as far as can be told without asking a hub or converting the packaged model. `gpus_here`: whether
+    it is this machine's GPUs that are used.
     """
     _check_engines(config)
-    _check_gpus(config)
+    if gpus_here:
+        _check_gpus(config)
     models = {setting.model for setting in config.settings if setting.model is not None}
     found = {model: _check_model(config, model, say, offline=offline) for model in models}
     for cell in _one_of_each_traffic(config):

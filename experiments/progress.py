@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from rich.console import Console
 
-from deployments.lanes import LaneView
+from deployments.lane_board import LaneView
 from experiments.cells import Cell
 from experiments.live_screen import LiveScreen
 from experiments.live_view import SPARKS, Snapshot, being_loaded, loads, view

@@ -5,14 +5,16 @@ that is not asked for by name a reserve that cannot be measured is told, and its
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
 from deployments import serve_loop
 from deployments.errors import BackendError, ModelError, last_line
-from deployments.lanes import Call, Lane, Load, board, occupy, raised_there
-from deployments.models import Dtype, pick_dtype
+from deployments.lane_board import Lane, board
+from deployments.lanes import Call, Load, free_lane, occupy, raised_there
+from deployments.models import Dtype, pick_dtype, weakest
+from deployments.places import NODE_LABEL, Place
 from deployments.replica import Sample
 from deployments.virtual.step_model import StepModel
 from experiments.capacity import BUDGET, Probe, fit, probes, resolve_rates, to_record
@@ -26,9 +28,7 @@ HOLDER = "resolve"
 LOAD_TRIES, LOAD_AGAIN_S = 3, 5.0
 
 
-async def resolve(
-    config: SweepConfig, gpus: int, notify: Callable[[str], None]
-) -> tuple[Resolved, dict[str, Any]]:
+async def resolve(config: SweepConfig, notify: Callable[[str], None]) -> tuple[Resolved, dict[str, Any]]:
     """Resolve dtype, rates and durations; with what they were derived from, for the record, by backend.
 
     `warm_lane` in it is the key of the lane that is loaded when this returns. ModelError or BackendError if
@@ -38,10 +38,10 @@ async def resolve(
     record: dict[str, Any] = {}
     reserves: dict[str, Any] = {}
     lanes = board()
-    dtype = await _dtype(config, gpus)
+    dtype = await _dtype(config, await lanes.places.remote())
     for probe in probes(config, dtype):
         notify(f"measuring {_what(probe)}: {probe.backend}")
-        lane = await lanes.acquire.remote(HOLDER, probe.lane_key)
+        lane = await free_lane(HOLDER, probe.lane_key, config.accelerator[0] if config.accelerator else None)
         load = Load(key=probe.lane_key, backend=probe.backend, model=probe.model, engine=probe.engine)
         try:
             call = await _loaded(lane, load, probe, notify)
@@ -105,17 +105,25 @@ async def _time(call: Any, probe: Probe, batch_size: int) -> list[Sample]:
     return taken[1:]
 
 
-async def _dtype(config: SweepConfig, gpus: int) -> Dtype | None:
-    """What `auto` is on the devices that the lanes have; asked there, where all of them are seen."""
+async def _dtype(config: SweepConfig, places: Sequence[Place]) -> Dtype | None:
+    """What `auto` is on the devices that the lanes have: asked on each node, where all of its lanes' are seen."""
     import ray
 
     if all(setting.model is None or setting.model.dtype != "auto" for setting in config.settings):
         return None
-    pick = ray.remote(num_cpus=0, num_gpus=gpus)(pick_dtype)
-    dtype: Dtype = await pick.remote("cuda" if gpus else "cpu")
-    return dtype
+    of_node: dict[str | None, list[Place]] = {}
+    for place in places:
+        of_node.setdefault(place.node, []).append(place)
+    asked = []
+    for node, here in of_node.items():
+        gpus = sum(place.gpu for place in here)
+        pick = ray.remote(num_cpus=0, num_gpus=gpus)(pick_dtype)
+        if node is not None:
+            pick = pick.options(label_selector={NODE_LABEL: node})
+        asked.append(pick.remote("cuda" if gpus else "cpu"))
+    return weakest(await asyncio.gather(*asked))
 
 
-def run(config: SweepConfig, gpus: int, notify: Callable[[str], None]) -> tuple[Resolved, dict[str, Any]]:
+def run(config: SweepConfig, notify: Callable[[str], None]) -> tuple[Resolved, dict[str, Any]]:
     """`resolve`, for a caller without a loop."""
-    return serve_loop.run(resolve(config, gpus, notify))
+    return serve_loop.run(resolve(config, notify))

@@ -13,21 +13,21 @@ from ray import tune
 
 from deployments import serve_loop
 from deployments.errors import ModelError
-from deployments.lanes import Lane, Load, board, occupy, raised_there
-from deployments.local_ray import DRIVER_RESOURCE
+from deployments.lane_board import Lane, board
+from deployments.lanes import Load, free_lane, occupy, raised_there, while_there
 from deployments.reserve import Reserve
 from experiments.cells import Cell
 from experiments.errors import TrialError
 from experiments.failures import failure_of
 from experiments.traffic import traffic
-from experiments.trial import State, TrialRun
+from experiments.trial import State, Traffic, TrialRun
 from results.attempt import Attempt
 from results.errors import DiskFull, one_line
+from results.records import Trial
 from results.store import Store
 from workloads.errors import WorkloadError
 
 PERMANENT = (ModelError, WorkloadError)
-LANE_POLL_S = 0.5
 
 
 class CellTrial(tune.Trainable):
@@ -77,17 +77,8 @@ async def _attempt(cell: Cell, conditions: Conditions) -> str | None:
     lane: Lane | None = None
     try:
         sent = await asyncio.to_thread(traffic, cell)
-        lane = await _lane(cell)
-        lane, call = await occupy(lane, load_of(cell), fresh=conditions.isolate)
-
-        def report(state: State) -> None:  # by this handle: looking the board up would block the client
-            lanes.report.remote(state.cell_id, asdict(state))
-
-        reserve = conditions.reserves.get(cell.backend)
-        run = TrialRun(
-            cell, sent, lane, call, attempt, setup=conditions.setup, report=report, reserve=reserve
-        )
-        attempt.finish(await run.run())
+        lane = await free_lane(cell.cell_id, cell.lane_key, cell.accelerator)
+        attempt.finish(await while_there(lane, _measure(cell, sent, lane, attempt, conditions)))
         return None
     except PERMANENT as error:
         return _fail(attempt, error, permanent=True)
@@ -105,13 +96,17 @@ async def _attempt(cell: Cell, conditions: Conditions) -> str | None:
         await lanes.release.remote(cell.cell_id)
 
 
-async def _lane(cell: Cell) -> Lane:
+async def _measure(cell: Cell, sent: Traffic, lane: Lane, attempt: Attempt, conditions: Conditions) -> Trial:
+    """Load what the lane does not have, and measure."""
     lanes = board()
-    while True:
-        lane: Lane | None = await lanes.acquire.remote(cell.cell_id, cell.lane_key)
-        if lane is not None:
-            return lane
-        await asyncio.sleep(LANE_POLL_S)
+    lane, call = await occupy(lane, load_of(cell), fresh=conditions.isolate)
+
+    def report(state: State) -> None:  # by this handle: looking the board up would block the client
+        lanes.report.remote(state.cell_id, asdict(state))
+
+    reserve = conditions.reserves.get(cell.backend)
+    run = TrialRun(cell, sent, lane, call, attempt, setup=conditions.setup, report=report, reserve=reserve)
+    return await run.run()
 
 
 class Watch(tune.Callback):
@@ -147,6 +142,3 @@ def _fail(attempt: Attempt, error: BaseException, *, permanent: bool) -> str:
     failure = failure_of(attempt, raised_there(error), permanent=permanent)
     attempt.fail(failure)
     return failure.in_words
-
-
-RESOURCES: dict[str, float] = {"cpu": 0, DRIVER_RESOURCE: 1}

@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from deployments.errors import BackendError
-from deployments.gpu_claim import claim
-from deployments.lanes import LaneView, start_board
-from deployments.local_ray import local_ray
+from deployments.lane_board import LEAST_SHARE, LaneView
 from deployments.reserve import Reserve
 from experiments.cells import Cell, blocks, cells
 from experiments.config import SweepConfig
@@ -21,7 +19,7 @@ from experiments.console import Say
 from experiments.errors import ConfigError, SweepFailed
 from experiments.explain.over_sweep import with_guides
 from experiments.plan import trial_times
-from experiments.preflight import check, lanes_here
+from experiments.preflight import check
 from experiments.progress import SweepProgress
 from experiments.provenance import provenance
 from experiments.reserves import recorded
@@ -29,6 +27,7 @@ from experiments.resolved import Resolved
 from experiments.running_results import RunningResults
 from experiments.simulation.occupancy import with_occupancy
 from experiments.sweep_record import begun, cells_of, check_traffic, resolve_and_record, take_slo
+from experiments.where import HERE, Lanes, Where, lanes_of
 from results.earlier_run import move_aside
 from results.errors import DiskFull, StoreError, one_line
 from results.findings import Findings
@@ -59,11 +58,9 @@ class Outcome:
 
 
 def run_sweep(
-    config: SweepConfig, root: str, say: Say, *, fresh: bool = False, asked_lanes: int = 0
+    config: SweepConfig, root: str, say: Say, *, fresh: bool = False, where: Where = HERE
 ) -> Outcome:
     """Run the cells that are missing; returns at once if there are none. `fresh` keeps an earlier run aside.
-
-    `asked_lanes`: so many lanes; 0 is one for each GPU, or one.
 
     ConfigError, StoreError or DeviceError before anything is moved, written or started; then SweepFailed (an
     engine that `auto` must time cannot be loaded) or DiskFull. KeyboardInterrupt loses nothing.
@@ -75,10 +72,8 @@ def run_sweep(
         with SweepLock(root):
             take_slo(config, store)
             return _outcome(root, planned, store, ran=0)
-    check(config, say)
-    lanes = lanes_here(config, asked_lanes)
-    on_model = any(setting.model is not None for setting in config.settings)
-    gpus = claim(say, asked_lanes or config.gpus) if on_model else ()
+    check(config, say, gpus_here=where.address is None)
+    opening = lanes_of(config, where, say)
     if fresh:
         move_aside(root)
     with SweepLock(root) as note:
@@ -93,16 +88,12 @@ def run_sweep(
                 return _outcome(root, planned, store, ran=0)
             say(f"going on: {len(planned) - len(left)} of {len(planned)} cells are done")
             check_traffic(planned, info or {})
-        with once_started():
-            say("starting Ray on this machine")
-            with local_ray(gpus) as ray:
-                lane_board = start_board(lanes)
-                if info is None or planned is None:
-                    info = resolve_and_record(config, store, ray.gpus, say)
-                    planned = cells(config, Resolved.from_dict(info["resolved"]))
-                before = len(planned) - len(_left(planned, store))
-                driver = Driver(config, store, lanes, lane_board, ray.folder, recorded(info))
-                _run_blocks(driver, planned, info)
+        with opening as lanes, once_started():
+            if info is None or planned is None:
+                info = resolve_and_record(config, store, say)
+                planned = cells(config, Resolved.from_dict(info["resolved"]))
+            before = len(planned) - len(_left(planned, store))
+            _run_blocks(Driver(config, store, lanes, recorded(info)), planned, info)
             return _outcome(root, planned, store, ran=len(planned) - len(_left(planned, store)) - before)
 
 
@@ -140,9 +131,7 @@ class Driver:
 
     config: SweepConfig
     store: Store
-    lanes: int
-    board: Any  # the lane board's handle
-    folder: str  # of this Ray, for what Tune writes
+    lanes: Lanes
     reserves: Mapping[str, Reserve]  # by backend that pads
 
 
@@ -152,8 +141,8 @@ def _run_blocks(driver: Driver, planned: Sequence[Cell], info: Mapping[str, Any]
     warm = info["measured"].get("warm_lane")
     results = RunningResults(Store(store.root), planned, ended=store.done_cells())
     times, _ = trial_times(driver.config, info, store.trials())
-    lanes = watched(driver.board)
-    with SweepProgress(planned, left, lanes, results, at_once=driver.lanes, times=times) as progress:
+    lanes = watched(driver.lanes.board)
+    with SweepProgress(planned, left, lanes, results, at_once=driver.lanes.count(), times=times) as progress:
         for whole in blocks(planned, driver.config.seed, first_lane=warm):
             block = [cell for cell in whole if cell in left]
             if not block:
@@ -188,7 +177,7 @@ def fit(driver: Driver, block: Sequence[Cell], progress: SweepProgress) -> None:
     """One Tuner over the cells of one block, in their order."""
     from ray import tune
 
-    from experiments.runner import RESOURCES, CellTrial, Conditions, Watch
+    from experiments.runner import CellTrial, Conditions, Watch
 
     def why(cell_id: str) -> str:
         failures = [failure for failure in driver.store.failures() if failure.cell_id == cell_id]
@@ -198,7 +187,7 @@ def fit(driver: Driver, block: Sequence[Cell], progress: SweepProgress) -> None:
         progress.say(f"an attempt failed, trying again: {why(cell_id)}")
 
     def ended(cell_id: str, said: str | None) -> None:
-        driver.board.release.remote(cell_id)  # a trial process that was killed could not
+        driver.lanes.board.release.remote(cell_id)  # a trial process that was killed could not
         done = driver.store.done_cells({cell_id})
         progress.cell_ended(cell_id, failed=None if done else said or why(cell_id))
 
@@ -213,17 +202,17 @@ def fit(driver: Driver, block: Sequence[Cell], progress: SweepProgress) -> None:
         ),
     )
     tune.Tuner(
-        tune.with_resources(trainable, RESOURCES),
+        tune.with_resources(trainable, {"cpu": 0, driver.lanes.session.beside: LEAST_SHARE}),
         param_space={"cell_id": tune.grid_search([cell.cell_id for cell in block])},
         tune_config=tune.TuneConfig(
-            max_concurrent_trials=driver.lanes,
+            max_concurrent_trials=driver.lanes.count(),
             reuse_actors=True,
             trial_name_creator=lambda trial: trial.config["cell_id"],
             trial_dirname_creator=lambda trial: trial.config["cell_id"],
         ),
         run_config=tune.RunConfig(
             name=f"block-{secrets.token_hex(4)}",
-            storage_path=f"{driver.folder}/tune",
+            storage_path=f"{driver.lanes.session.folder}/tune",
             failure_config=tune.FailureConfig(max_failures=driver.config.max_failures),
             callbacks=[Watch(ended, failed)],
             verbose=0,

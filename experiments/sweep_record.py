@@ -73,11 +73,11 @@ def cells_of(config: SweepConfig, info: Mapping[str, Any] | None) -> tuple[Cell,
     return planned
 
 
-def resolve_and_record(config: SweepConfig, store: Store, gpus: int, say: Say) -> dict[str, Any]:
+def resolve_and_record(config: SweepConfig, store: Store, say: Say) -> dict[str, Any]:
     """Measure what `auto` needs and write it first, so that a resume re-uses it."""
     from experiments.resolve import run
 
-    resolved, measured = run(config, gpus, say)
+    resolved, measured = run(config, say)
     planned = cells(config, resolved)
     for warning in unfilled_now(config, resolved.rates, resolved.durations_s):
         say(f"warning: {warning}")

@@ -20,7 +20,9 @@ from deployments.client import Client, Exchange
 from deployments.clock import handshake
 from deployments.cpu_time import CpuTime
 from deployments.errors import EngineDead
-from deployments.lanes import Call, Lane
+from deployments.lane_board import Lane
+from deployments.lanes import Call
+from deployments.places import Place
 from deployments.replica import Account, Devices, Progress
 from deployments.reserve import Reserve
 from deployments.warming import WarmUp
@@ -86,9 +88,9 @@ class TrialRun:
         """`setup` is the provenance of the sweep; the lane adds its own. `reserve`: of a backend that pads."""
         self._cell, self._traffic, self._lane, self._call, self._attempt = cell, traffic, lane, call, attempt
         lane_setup = dict(lane.setup or {})
-        self._setup = {**setup, "engine": lane_setup}
+        self._setup = {**setup, **_node(lane.place), "engine": lane_setup}
         self._reserve = reserve
-        self._device = str(lane_setup.get("device", "unknown"))
+        self._device = cell.accelerator or str(lane_setup.get("device", "unknown"))
         self._settings = settings(cell, self._device)
         attempt.record(self._setup)
         self._trial = f"{cell.cell_id}/{attempt.number}"  # a stray call of an earlier attempt is refused
@@ -320,6 +322,11 @@ class TrialRun:
             self._all_failed += 1
             error = exchange.reply.output.error if exchange.reply else exchange.error
             self._first_error = self._first_error or error or "unknown"
+
+
+def _node(place: Place) -> Mapping[str, Any]:
+    """Of a cluster, whose nodes differ: where the lane is."""
+    return {} if place.node is None else {"node": {"host": place.host, "id": place.node, "kind": place.kind}}
 
 
 @asynccontextmanager

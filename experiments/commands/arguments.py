@@ -4,13 +4,17 @@ import os
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from experiments.commands.completion import DEFAULT_RESULTS, configs, sweeps
+from experiments.errors import ConfigError
 from results.errors import StoreError
 from results.sweep_folder import is_sweep, sweep_around
+
+if TYPE_CHECKING:
+    from experiments.where import Where
 
 RESULTS = Path(DEFAULT_RESULTS)
 
@@ -61,6 +65,46 @@ Lanes = Annotated[
         help="Trials that run at the same time, each in a lane; auto is one for each GPU, or one.",
     ),
 ]
+Address = Annotated[
+    str | None,
+    typer.Option(
+        metavar="<HOST:PORT|auto>",
+        help="A Ray cluster to run on: one lane on each of its GPUs. --lanes N asks its autoscaler for N.",
+    ),
+]
+
+
+def labels_asked(texts: list[str] | None) -> dict[str, str]:
+    """What `--label` was given, as KEY=VALUE."""
+    pairs = [text.partition("=") for text in texts or ()]
+    for key, equals, value in pairs:
+        if not (key and equals and value):
+            raise ConfigError(
+                f"--label must be KEY=VALUE, as in ray.io/accelerator-type=L4, got {key}{equals}{value}"
+            )
+    return {key: value for key, _, value in pairs}
+
+
+Labels = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--label",
+        metavar="<KEY=VALUE>",
+        help="Only nodes of the cluster that are labelled so; may be repeated.",
+    ),
+]
+OnCpu = Annotated[
+    bool, typer.Option("--on-cpu", help="On a cluster: one lane on the processors of each node, and no GPU.")
+]
+
+
+def where_asked(lanes: int, address: str | None, labels: list[str] | None, *, on_cpu: bool) -> "Where":
+    """Where to run, of the options that say so."""
+    from experiments.where import Where
+
+    return Where(lanes=lanes, address=address or None, labels=labels_asked(labels), on_cpu=on_cpu)
+
+
 AsJson = Annotated[
     bool, typer.Option("--json", help="One JSON document on standard output; all else on standard error.")
 ]

@@ -7,12 +7,17 @@ import typer
 
 from experiments.commands.arguments import (
     RESULTS,
+    Address,
     AsJson,
     Config,
+    Labels,
+    Lanes,
+    OnCpu,
     Results,
     check_results,
     command,
     must_be_named,
+    where_asked,
 )
 from experiments.commands.step_times import CalibrationFile, Hardware, step_times
 from experiments.console import emit, one_line_errors, show, show_prose, tell
@@ -27,6 +32,7 @@ if TYPE_CHECKING:
     from experiments.largest_rate.question import Question
     from experiments.largest_rate.run import Outcome
     from experiments.simulation.premise import Premise
+    from experiments.where import Where
     from results.service_level import Target
 
 EXAMPLES = (
@@ -72,6 +78,10 @@ def capacity(
         bool,
         typer.Option("--dry-run", help="Say what would be tried and how long it may take; start nothing."),
     ] = False,
+    lanes: Lanes = 0,
+    address: Address = None,
+    label: Labels = None,
+    on_cpu: OnCpu = False,
     results: Results = RESULTS,
     as_json: AsJson = False,
 ) -> None:
@@ -84,6 +94,7 @@ def capacity(
     """  # fmt: skip
     with one_line_errors():
         check_results(results)
+        where = where_asked(lanes, address, label, on_cpu=on_cpu)
         from experiments.config import load
         from experiments.largest_rate.question import Question
 
@@ -106,12 +117,18 @@ def capacity(
             say_plan(question, results, timed, fresh=fresh, as_json=as_json)
             return
         elsewhere = () if results == RESULTS else ("--results", results)
-        again = command("capacity", config, *options, *elsewhere)
-        conclude(question, run(question, results, again, known, fresh=fresh), again, as_json=as_json)
+        again = command("capacity", config, *options, *elsewhere, *where.typed())
+        conclude(question, run(question, results, again, known, where, fresh=fresh), again, as_json=as_json)
 
 
 def run(
-    question: "Question", results: Path, again: str, known: "dict[str, Premise] | None", *, fresh: bool
+    question: "Question",
+    results: Path,
+    again: str,
+    known: "dict[str, Premise] | None",
+    where: "Where",
+    *,
+    fresh: bool,
 ) -> "Outcome":
     """Search, or go on with it. `known`: step times by backend, where there are any."""
     from experiments.largest_rate.run import run_measured, run_simulated
@@ -119,7 +136,7 @@ def run(
     root = question.root(results)
     try:
         if question.premises is None:
-            return run_measured(question, root, tell, known, fresh=fresh)
+            return run_measured(question, root, tell, known, fresh=fresh, where=where)
         for name, premise in question.premises.items():
             tell(f"simulated {name}: {premise.text}")
         return run_simulated(question, root, tell, fresh=fresh)
@@ -128,7 +145,7 @@ def run(
         raise typer.Exit(130) from None
 
 
-def resume(info: "Mapping[str, Any]", folder: Path, *, again: str, as_json: bool) -> None:
+def resume(info: "Mapping[str, Any]", folder: Path, where: "Where", *, again: str, as_json: bool) -> None:
     """Go on with what sweep.json says was asked last."""
     from experiments.config import parse
     from experiments.largest_rate.question import Question
@@ -153,7 +170,7 @@ def resume(info: "Mapping[str, Any]", folder: Path, *, again: str, as_json: bool
             f"{source}: capacity must hold slo, width, strategies and options: {error}"
         ) from error
     must_be_named(folder, Path(question.root(folder.resolve().parent)).name)
-    outcome = run(question, folder.resolve().parent, again, None, fresh=False)
+    outcome = run(question, folder.resolve().parent, again, None, where, fresh=False)
     conclude(question, outcome, again, as_json=as_json)
 
 

@@ -7,14 +7,18 @@ import typer
 
 from experiments.commands.arguments import (
     RESULTS,
+    Address,
     AsJson,
     Config,
     Folder,
+    Labels,
     Lanes,
+    OnCpu,
     Results,
     check_results,
     command,
     must_be_named,
+    where_asked,
 )
 from experiments.commands.outcome import conclude
 from experiments.console import one_line_errors, tell
@@ -23,11 +27,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from experiments.config import SweepConfig
+    from experiments.where import Where
 
 SWEEP_EXAMPLES = (
     "Examples:  batchyard sweep experiments/configs/local.yaml  ·  "
     "batchyard sweep my.yaml --dry-run  ·  batchyard sweep my.yaml --results /data/sweeps  ·  "
-    "batchyard sweep my.yaml --fresh  ·  batchyard sweep my.yaml --json > findings.json"
+    "batchyard sweep my.yaml --address auto --lanes 4  ·  batchyard sweep my.yaml --fresh  ·  batchyard sweep my.yaml --json > findings.json"
 )
 RESUME_EXAMPLES = "Example:  batchyard resume results/data/local-0123456789ab"
 
@@ -39,6 +44,9 @@ def sweep(
         bool, typer.Option("--dry-run", help="Say what would be run and how long it takes; start nothing.")
     ] = False,
     lanes: Lanes = 0,
+    address: Address = None,
+    label: Labels = None,
+    on_cpu: OnCpu = False,
     results: Results = RESULTS,
     as_json: AsJson = False,
 ) -> None:
@@ -48,6 +56,7 @@ def sweep(
     """
     with one_line_errors():
         check_results(results)
+        where = where_asked(lanes, address, label, on_cpu=on_cpu)
         from experiments.config import load
 
         loaded = load(config)
@@ -56,46 +65,52 @@ def sweep(
         if dry_run:
             from experiments.dry_run import dry_run as say_plan
 
-            say_plan(loaded, results, fresh=fresh, lanes=lanes, as_json=as_json)
+            say_plan(loaded, results, fresh=fresh, where=where, as_json=as_json)
             return
-        options = [*(("--results", results) if results != RESULTS else ()), *_lanes_again(lanes)]
+        options = [*(("--results", results) if results != RESULTS else ()), *where.typed()]
         again = command("sweep", config, *options)
-        _run(loaded, results, fresh=fresh, lanes=lanes, again=again, as_json=as_json)
+        _run(loaded, results, fresh=fresh, where=where, again=again, as_json=as_json)
 
 
-def resume(folder: Folder, lanes: Lanes = 0, as_json: AsJson = False) -> None:
+def resume(
+    folder: Folder,
+    lanes: Lanes = 0,
+    address: Address = None,
+    label: Labels = None,
+    on_cpu: OnCpu = False,
+    as_json: AsJson = False,
+) -> None:
     """Go on with a sweep, or a capacity search, from its results folder, without its config file."""
     with one_line_errors():
+        where = where_asked(lanes, address, label, on_cpu=on_cpu)
         from experiments.config import parse
         from results.read import open_sweep
         from results.sweep_document import CONFIGURED, check_sweep
 
         info = open_sweep(folder).read_sweep() or {}
         check_sweep(info, folder, CONFIGURED)
-        again = command("resume", folder, *_lanes_again(lanes))
+        again = command("resume", folder, *where.typed())
         if "capacity" in info:
             from experiments.commands.capacity import resume as resume_search
 
-            resume_search(info, folder, again=again, as_json=as_json)
+            resume_search(info, folder, where, again=again, as_json=as_json)
             return
         if "simulated" in info:
             _resume_simulation(info, folder, again=again, as_json=as_json)
             return
         loaded = parse(info["config"], source=f"{folder}/sweep.json")
         must_be_named(folder, f"{loaded.name}-{loaded.config_hash}")
-        _run(loaded, folder.resolve().parent, fresh=False, lanes=lanes, again=again, as_json=as_json)
+        _run(loaded, folder.resolve().parent, fresh=False, where=where, again=again, as_json=as_json)
 
 
-def _lanes_again(lanes: int) -> tuple[object, ...]:
-    return ("--lanes", lanes) if lanes else ()
-
-
-def _run(config: "SweepConfig", results: Path, *, fresh: bool, lanes: int, again: str, as_json: bool) -> None:
+def _run(
+    config: "SweepConfig", results: Path, *, fresh: bool, where: "Where", again: str, as_json: bool
+) -> None:
     from experiments.sweep import run_sweep
     from experiments.sweep_record import sweep_root
 
     try:
-        outcome = run_sweep(config, sweep_root(config, results), tell, fresh=fresh, asked_lanes=lanes)
+        outcome = run_sweep(config, sweep_root(config, results), tell, fresh=fresh, where=where)
     except KeyboardInterrupt:
         tell(f"interrupted; nothing that was done is lost: `{again}` goes on")
         raise typer.Exit(130) from None

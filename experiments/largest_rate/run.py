@@ -10,10 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
-from deployments.gpu_claim import claim
 from deployments.interruption import interruptible
-from deployments.lanes import start_board
-from deployments.local_ray import local_ray
 from experiments.cells import Cell
 from experiments.console import Say
 from experiments.inputs import check_inputs, input_hashes
@@ -27,6 +24,7 @@ from experiments.resolved import Resolved
 from experiments.simulation.cell_run import run_cell
 from experiments.simulation.premise import Premise
 from experiments.sweep import Driver, drawn, fit, once_started, watched
+from experiments.where import HERE, Where, lanes_of
 from results.earlier_run import move_aside
 from results.errors import StoreError
 from results.lock import SweepLock, refuse_if_driven
@@ -74,6 +72,7 @@ def run_measured(
     calibrated: Mapping[str, Premise] | None = None,
     *,
     fresh: bool = False,
+    where: Where = HERE,
 ) -> Outcome:
     """Search on real engines. Errors as of `experiments.sweep.run_sweep`.
 
@@ -88,28 +87,24 @@ def run_measured(
             with SweepLock(root):
                 return _outcome(question, store, info, known)
     config = question.config
-    check(config, say)
-    on_model = any(setting.model is not None for setting in question.settings.values())
-    gpus = claim(say, config.gpus) if on_model else ()
+    check(config, say, gpus_here=where.address is None)
+    opening = lanes_of(config, where, say)
     guesses = guesses_of(question, calibrated, say) if calibrated is not None else {}
     if fresh:
         move_aside(root)
     with SweepLock(root) as note:
         if note:
             say(note)
-        with once_started():
-            say("starting Ray on this machine")
-            with local_ray(gpus) as ray:
-                board = start_board(lanes := max(1, ray.gpus))
-                if info is None:
-                    info = _info(question, *_resolved(question, ray.gpus, say))
-                driver = Driver(config, store, lanes, board, ray.folder, recorded(info))
+        with opening as lanes, once_started():
+            if info is None:
+                info = _info(question, *_resolved(question, say))
+            driver = Driver(config, store, lanes, recorded(info))
 
-                def run(cells: Sequence[Cell], into: Store) -> None:
-                    with SweepProgress(cells, cells, watched(board), at_once=lanes) as progress:
-                        fit(replace(driver, store=into), cells, progress)
+            def run(cells: Sequence[Cell], into: Store) -> None:
+                with SweepProgress(cells, cells, watched(lanes.board), at_once=lanes.count()) as progress:
+                    fit(replace(driver, store=into), cells, progress)
 
-                return _searched(question, store, info, run, say, guesses=guesses, lanes=lanes)
+            return _searched(question, store, info, run, say, guesses=guesses, lanes=lanes.count())
 
 
 def _searched(
@@ -220,11 +215,11 @@ def _info(
     }
 
 
-def _resolved(question: Question, gpus: int, say: Say) -> tuple[Resolved, dict[str, Any]]:
+def _resolved(question: Question, say: Say) -> tuple[Resolved, dict[str, Any]]:
     """What `dtype: auto` is, and what was measured; rates are the search's own."""
     from experiments.resolve import run
 
-    found, measured = run(question.config.model_copy(update={"arrival_rate": (1.0,)}), gpus, say)
+    found, measured = run(question.config.model_copy(update={"arrival_rate": (1.0,)}), say)
     return replace(NO_RATES, dtype=found.dtype), measured
 
 

@@ -29,7 +29,8 @@ from deployments import serve_loop
 from deployments.backends.backend import Work
 from deployments.client import Client, Exchange
 from deployments.clock import handshake
-from deployments.lanes import Call, Load, board, occupy, start_board
+from deployments.lane_board import board, start_board
+from deployments.lanes import Call, Load, occupy
 from deployments.local_ray import local_ray
 from deployments.models import ModelSpec
 from experiments.config import parse

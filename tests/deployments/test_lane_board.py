@@ -1,6 +1,7 @@
 """Who has which lane, and what is loaded in it."""
 
-from deployments.lanes import Lane, LaneBoard
+from deployments.lane_board import Lane, LaneBoard
+from deployments.places import Here
 
 A, B, C = "key a", "key b", "key c"
 
@@ -16,7 +17,7 @@ def loaded(board: LaneBoard, trial: str, key: str) -> Lane:
 
 
 def test_a_lane_is_one_trials_until_it_is_released():
-    board = LaneBoard(1)
+    board = LaneBoard(Here(lanes=1, gpu=False))
     lane = board.acquire("first", A)
     assert (lane.name, lane.holder, lane.app, lane.key) == ("lane-0", "first", None, None)
     assert board.acquire("second", A) is None
@@ -25,13 +26,13 @@ def test_a_lane_is_one_trials_until_it_is_released():
 
 
 def test_every_lane_is_given_to_one():
-    board = LaneBoard(3)
+    board = LaneBoard(Here(lanes=3, gpu=False))
     assert {board.acquire(trial, A).index for trial in ("one", "two", "three")} == {0, 1, 2}
     assert board.acquire("four", A) is None
 
 
 def test_a_trial_that_comes_back_gets_the_lane_that_it_held():
-    board = LaneBoard(2)
+    board = LaneBoard(Here(lanes=2, gpu=False))
     first = loaded(board, "earlier", A)
     mine = board.acquire("mine", B)
     assert mine.index != first.index
@@ -39,7 +40,7 @@ def test_a_trial_that_comes_back_gets_the_lane_that_it_held():
 
 
 def test_a_lane_that_has_the_key_loaded_comes_first_and_an_empty_one_second():
-    board = LaneBoard(3)
+    board = LaneBoard(Here(lanes=3, gpu=False))
     a, b = board.acquire("one", A), board.acquire("two", B)
     for lane, key in ((a, A), (b, B)):
         board.loading(lane.index)
@@ -52,7 +53,7 @@ def test_a_lane_that_has_the_key_loaded_comes_first_and_an_empty_one_second():
 
 
 def test_loading_gives_a_new_application_and_forgets_what_was_there():
-    board = LaneBoard(2)
+    board = LaneBoard(Here(lanes=2, gpu=False))
     first = loaded(board, "one", A)
     again = board.loading(first.index)
     other = board.loading(1 - first.index)
@@ -61,14 +62,14 @@ def test_loading_gives_a_new_application_and_forgets_what_was_there():
 
 
 def test_what_was_loaded_is_kept_from_trial_to_trial():
-    board = LaneBoard(1)
+    board = LaneBoard(Here(lanes=1, gpu=False))
     first = loaded(board, "one", A)
     lane = board.acquire("two", A)
     assert (lane.app, lane.key, lane.setup, lane.holder) == (first.app, A, {"device": "cpu"}, "two")
 
 
 def test_a_condemned_lane_keeps_its_application_to_be_cleared_and_loads_anew():
-    board = LaneBoard(1)
+    board = LaneBoard(Here(lanes=1, gpu=False))
     first = loaded(board, "one", A)
     board.acquire("two", A)
     board.condemn(first.index)
@@ -78,7 +79,7 @@ def test_a_condemned_lane_keeps_its_application_to_be_cleared_and_loads_anew():
 
 
 def test_releasing_again_or_without_a_lane_harms_nobody():
-    board = LaneBoard(1)
+    board = LaneBoard(Here(lanes=1, gpu=False))
     board.acquire("one", A)
     board.release("one")
     lane = board.acquire("two", A)
@@ -89,14 +90,15 @@ def test_releasing_again_or_without_a_lane_harms_nobody():
 
 
 def test_a_key_that_can_never_load_is_remembered_with_its_reason():
-    board = LaneBoard(1)
-    board.break_key(A, "no such model")
-    assert (board.broken(A), board.broken(B)) == ("no such model", None)
+    board = LaneBoard(Here(lanes=1, gpu=False))
+    assert board.break_key(0, A, "no such model")
+    assert (board.broken(0, A), board.broken(0, B)) == ("no such model", None)
+    assert board.acquire("one", A) is not None, "who asks is told why"
 
 
 def test_the_view_says_what_each_lane_does_and_for_how_long():
     now_s = 0.0
-    board = LaneBoard(2, clock=lambda: now_s)
+    board = LaneBoard(Here(lanes=2, gpu=False), clock=lambda: now_s)
 
     def first() -> tuple[str, float, object]:
         view = board.view()[0]
@@ -129,7 +131,7 @@ def test_the_view_says_what_each_lane_does_and_for_how_long():
 
 
 def test_what_a_trial_says_after_it_gave_its_lane_back_is_forgotten():
-    board = LaneBoard(1)
+    board = LaneBoard(Here(lanes=1, gpu=False))
     board.acquire("one", A)
     board.release("one")
     board.report("one", {"sent": 5, "planned": 5})

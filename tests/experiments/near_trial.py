@@ -5,7 +5,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from deployments.lanes import Call, Lane
+from deployments.lane_board import Lane
+from deployments.lanes import Call
+from deployments.places import Place
 from deployments.replica import Replica
 from experiments.cells import Cell, cells
 from experiments.config import SweepConfig
@@ -90,7 +92,10 @@ async def run_trial(
         call = direct(await started(cell))
     store = Store(folder)
     attempt = store.begin_attempt(cell.cell_id)
-    lane = Lane(index=3, app="app", key=cell.lane_key, setup={"device": "none", "simulated": True})
+    place = Place(slot=0, gpu=False)
+    lane = Lane(
+        index=3, place=place, app="app", key=cell.lane_key, setup={"device": "none", "simulated": True}
+    )
     run = TrialRun(cell, sent or traffic(cell), lane, call, attempt, setup={"host": "here"}, report=report)
     async with asyncio.timeout(WORD_DEADLINE_S):
         trial = await run.run()

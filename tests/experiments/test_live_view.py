@@ -7,7 +7,8 @@ from collections.abc import Callable
 import pytest
 from rich.console import Console
 
-from deployments.lanes import LaneBoard
+from deployments.lane_board import LaneBoard
+from deployments.places import Here
 from experiments.cells import Cell, cells
 from experiments.config import SweepConfig
 from experiments.live_view import Snapshot, loads, sparkline, view
@@ -26,7 +27,7 @@ def planned(made_config: Callable[..., SweepConfig]) -> tuple[Cell, ...]:
 def board(planned: tuple[Cell, ...], lanes: int) -> LaneBoard:
     """Lanes of which the first measures, the second drains, the third loads, and others have just begun."""
     now_s = 0.0
-    made = LaneBoard(lanes, clock=lambda: now_s)
+    made = LaneBoard(Here(lanes=lanes, gpu=False), clock=lambda: now_s)
     for index in range(lanes):
         cell = planned[-1 - 2 * index]
         made.acquire(cell.cell_id, cell.lane_key)
@@ -152,7 +153,7 @@ def test_each_lane_says_what_it_does(planned: tuple[Cell, ...]) -> None:
 def test_a_lane_shows_what_comes_while_what_it_had_is_being_closed(planned: tuple[Cell, ...]) -> None:
     before, after = planned[0], planned[-1]
     assert (before.backend, after.backend) == ("huggingface", "vllm")
-    made = LaneBoard(1)
+    made = LaneBoard(Here(lanes=1, gpu=False))
 
     def lane() -> str:
         line = drawn(dataclasses.replace(snapshot(planned), lanes=made.view()), 100, 20)[2]

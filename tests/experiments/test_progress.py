@@ -9,7 +9,8 @@ import pytest
 from rich.console import Console
 
 import experiments.progress
-from deployments.lanes import LaneBoard, LaneView
+from deployments.lane_board import LaneBoard, LaneView
+from deployments.places import Here
 from experiments.cells import Cell, cells
 from experiments.config import SweepConfig
 from experiments.progress import SweepProgress
@@ -104,7 +105,7 @@ def test_running_trials_are_told_now_and_then(
     asked_again = threading.Event()
     asked: list[int] = []
 
-    board = LaneBoard(2)
+    board = LaneBoard(Here(lanes=2, gpu=False))
     board.acquire("x", "any")
     board.acquire(sweep[0].cell_id, sweep[0].lane_key)  # says nothing yet
     board.loading(1)
@@ -176,7 +177,7 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("often")
 def test_on_a_terminal_there_is_one_drawing_and_it_is_gone_at_the_end(sweep: tuple[Cell, ...]):
-    file, looks = Terminal(), Looks(board := LaneBoard(1))
+    file, looks = Terminal(), Looks(board := LaneBoard(Here(lanes=1, gpu=False)))
     board.acquire(sweep[0].cell_id, sweep[0].lane_key)
     board.loading(0)
     with SweepProgress(sweep, sweep, looks, console=on_terminal(file), live=True) as progress:
@@ -208,7 +209,7 @@ def test_on_a_terminal_there_is_one_drawing_and_it_is_gone_at_the_end(sweep: tup
 @pytest.mark.usefixtures("often")
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
 def test_an_interruption_leaves_the_terminal_clean(sweep: tuple[Cell, ...], error: type[BaseException]):
-    file, looks = Terminal(), Looks(LaneBoard(1))
+    file, looks = Terminal(), Looks(LaneBoard(Here(lanes=1, gpu=False)))
 
     def interrupted() -> None:
         with SweepProgress(sweep, sweep, looks, console=on_terminal(file), live=True) as progress:
@@ -230,7 +231,7 @@ def test_an_error_in_the_drawing_costs_the_view_and_not_the_sweep(
         raise ZeroDivisionError("no room")
 
     monkeypatch.setattr(experiments.progress, "view", broken)
-    file, looks = Terminal(), Looks(LaneBoard(1))
+    file, looks = Terminal(), Looks(LaneBoard(Here(lanes=1, gpu=False)))
     with SweepProgress(sweep, sweep, looks, console=on_terminal(file), live=True) as progress:
         looks.wait(1)
         progress.cell_ended(sweep[0].cell_id)
@@ -245,7 +246,7 @@ def test_results_that_cannot_be_read_are_left_to_the_end(sweep: tuple[Cell, ...]
         def trials(self, *_: object) -> Any:
             raise OSError("the disk is gone")
 
-    file, looks = Terminal(), Looks(LaneBoard(1))
+    file, looks = Terminal(), Looks(LaneBoard(Here(lanes=1, gpu=False)))
     results = RunningResults(Broken(tmp_path), sweep)
     with SweepProgress(sweep, sweep, looks, results, console=on_terminal(file), live=True) as progress:
         progress.cell_ended(sweep[0].cell_id)
@@ -292,7 +293,7 @@ def test_a_view_is_drawn_only_where_somebody_looks(
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     written = file()
-    looks = Looks(LaneBoard(1))
+    looks = Looks(LaneBoard(Here(lanes=1, gpu=False)))
     monkeypatch.setattr(experiments.progress, "LIVE_EVERY_S", 0.001)
     monkeypatch.setattr(experiments.progress, "PLAIN_EVERY_S", 0.001)
     with SweepProgress(sweep, sweep, looks, console=Console(file=written)):

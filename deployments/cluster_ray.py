@@ -1,0 +1,154 @@
+"""A Ray cluster that runs already: connect as a driver, run one sweep, and leave nothing of it behind.
+
+The checkout goes along as Ray's working directory, so that every node runs the driver's own code. Serve may have
+been started by somebody else: then only what is ours in it is removed. One sweep at a time has the lanes of a
+cluster, because its lane board is what keeps two deployments off one GPU.
+"""
+
+import contextlib
+import io
+import os
+import shutil
+import signal
+import socket
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from deployments.errors import DeviceError, last_line
+from deployments.interruption import Signals
+from deployments.lane_board import board
+from deployments.ray_session import ENVIRONMENT, RaySession, only_warnings, prepare_environment
+
+OURS = "lane-"  # how the names of our applications begin
+_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"  # set in what was submitted as a job, which has its working directory
+_EXCLUDED = (".git", ".venv", "results/data", "tests", "docs", "**/__pycache__")
+_CONNECT_DEADLINE_S = 10.0
+
+
+@contextmanager
+def cluster_ray(address: str, say: Callable[[str], None]) -> Iterator[RaySession]:
+    """Ray and Serve of the cluster at `address` ("auto", or HOST:PORT of its head) for the length of the block.
+
+    DeviceError if none answers there, or another sweep runs on it.
+    """
+    prepare_environment()
+    import ray
+    from ray import serve
+
+    only_warnings()
+    folder, signals = tempfile.mkdtemp(prefix=f"batchyard-{os.getpid()}-"), Signals()
+    had_serve = True
+    try:
+        signals.take(signal.SIGINT)
+        _connect(address)
+        signals.take(signal.SIGTERM)  # after `init`, whose own handler ends the process
+        _refuse_if_taken(address)
+        had_serve = _has_serve()
+        serve.start(proxy_location="Disabled", logging_config={"log_level": "WARNING"})
+        if left := _delete_ours():
+            say(f"removed what an earlier driver left on the cluster: {', '.join(left)}")
+        node = ray.get_runtime_context().get_node_id()
+        beside = only_there(ray.nodes(), node)  # type: ignore[no-untyped-call]
+        yield RaySession(gpus=0, folder=folder, beside=beside, node=node)
+    finally:
+        signals.ignore()
+        if ray.is_initialized():
+            with contextlib.suppress(Exception):  # a head that is gone has nothing left to be removed
+                request_gpus(0)
+                _delete_ours()
+                if not had_serve:
+                    with contextlib.redirect_stderr(io.StringIO()):  # Ray tells that the controller has gone
+                        serve.shutdown()  # type: ignore[no-untyped-call]
+            ray.shutdown()
+        shutil.rmtree(folder, ignore_errors=True)
+        signals.give_back()
+
+
+def check_answers(address: str) -> None:
+    """DeviceError if nothing listens at HOST:PORT; `auto` is Ray's to find."""
+    host, _, port = address.rpartition(":")
+    if address == "auto":
+        return
+    try:
+        with socket.create_connection((host, int(port)), timeout=_CONNECT_DEADLINE_S):
+            return
+    except ValueError:
+        raise DeviceError(
+            f"--address must be HOST:PORT of a cluster's head, or auto, got {address}"
+        ) from None
+    except OSError as error:
+        raise DeviceError(f"no Ray cluster answers at {address}: {error.strerror or error}") from error
+
+
+def request_gpus(count: int, kinds: Sequence[str] = (), labels: Mapping[str, str] | None = None) -> None:
+    """Ask the cluster's autoscaler, if it has one, for so many GPUs (of each kind), until asked for others; 0: for none."""
+    from ray.autoscaler.sdk import request_resources
+
+    bundles = [
+        {"GPU": 1.0, **({f"accelerator_type:{kind}": 0.001} if kind else {})}
+        for kind in kinds or ("",)
+        for _ in range(count)
+    ]
+    selectors = [dict(labels) for _ in bundles] if labels else None
+    request_resources(bundles=bundles, bundle_label_selectors=selectors)
+
+
+def only_there(nodes: Sequence[Mapping[str, Any]], node: str) -> str:
+    """A resource that only this node has, to put things on it. DeviceError if there is none."""
+    of_others = {
+        name for other in nodes if other["Alive"] and other["NodeID"] != node for name in other["Resources"]
+    }
+    [mine] = [one["Resources"] for one in nodes if one["NodeID"] == node]
+    if found := sorted(name for name in mine if name.startswith("node:") and name not in of_others):
+        return str(found[0])
+    raise DeviceError(
+        "the driver's node cannot be told from others of its address: start the sweep on the head"
+    )
+
+
+def _connect(address: str) -> None:
+    import ray
+
+    workers = {"env_vars": {name: os.environ[name] for name in ENVIRONMENT}}
+    checkout = {"working_dir": str(Path(__file__).parent.parent), "excludes": list(_EXCLUDED)}
+    try:
+        ray.init(
+            address=address,
+            runtime_env=workers if _JOB in os.environ else {**workers, **checkout},
+            log_to_driver=False,
+            configure_logging=False,
+        )
+    except Exception as error:
+        text = "a Ray cluster's head, or auto on one of its nodes"
+        raise DeviceError(f"--address must be {text}, got {address}: {last_line(error)}") from error
+
+
+def _refuse_if_taken(address: str) -> None:
+    """A board of a driver that has died goes with it, some seconds later."""
+    with contextlib.suppress(ValueError):
+        board()
+        raise DeviceError(f"another sweep runs on the cluster at {address}: wait for it, or end it")
+
+
+def _has_serve() -> bool:
+    import ray
+    from ray.serve._private.constants import SERVE_CONTROLLER_NAME, SERVE_NAMESPACE
+
+    with contextlib.suppress(ValueError):
+        ray.get_actor(SERVE_CONTROLLER_NAME, namespace=SERVE_NAMESPACE)
+        return True
+    return False
+
+
+def _delete_ours() -> list[str]:
+    """Remove the applications that are ours; their names."""
+    from ray import serve
+
+    ours = [name for name in serve.status().applications if name.startswith(OURS)]
+    for name in ours:
+        with contextlib.suppress(Exception):  # it may raise or hang, and the others are to go too
+            serve.delete(name)
+    return ours

@@ -1,0 +1,148 @@
+"""Where a sweep runs: on this machine, on a Ray of its own, or on a cluster that is there; and on how many lanes."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, replace
+from time import monotonic, sleep
+from typing import Any
+
+from deployments.cluster_ray import check_answers, cluster_ray, request_gpus
+from deployments.errors import DeviceError
+from deployments.gpu_claim import claim
+from deployments.gpus import Gpu
+from deployments.lane_board import start_board
+from deployments.lanes import NO_LANE_DEADLINE_S
+from deployments.local_ray import local_ray
+from deployments.places import KIND_LABEL, Here, OnCluster, Place
+from deployments.ray_session import RaySession
+from experiments.config import SweepConfig
+from experiments.console import Say
+from experiments.errors import ConfigError
+from experiments.preflight import lanes_here
+
+LOOK_EVERY_S = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Where:
+    """As it was asked for."""
+
+    lanes: int = 0  # 0: one for each GPU, or one
+    address: str | None = None  # of a cluster; None: this machine
+    labels: Mapping[str, str] = field(default_factory=dict)  # that a node must have
+    on_cpu: bool = False  # a lane on the processors of each node
+
+    def typed(self) -> tuple[object, ...]:
+        """The options again, to be typed."""
+        return (
+            *(("--address", self.address) if self.address else ()),
+            *(("--lanes", self.lanes) if self.lanes else ()),
+            *(one for key, value in self.labels.items() for one in ("--label", f"{key}={value}")),
+            *(("--on-cpu",) if self.on_cpu else ()),
+        )
+
+
+HERE = Where()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lanes:
+    """Lanes that are open: the board that gives them out, and the Ray that they are of."""
+
+    session: RaySession
+    board: Any  # the handle; the lanes go with it
+    count: Callable[[], int]  # how many trials may run at the same time now
+
+
+def lanes_of(config: SweepConfig, where: Where, say: Say) -> AbstractContextManager[Lanes]:
+    """The lanes, opened when it is entered. ConfigError or DeviceError before anything is started where there are none.
+
+    Blocks while a GPU of this machine is taken.
+    """
+    if where.address is None:
+        _refuse_cluster_options(config, where)
+        count = lanes_here(config, where.lanes)
+        on_model = any(setting.model is not None for setting in config.settings)
+        return _here(count, claim(say, where.lanes or config.gpus) if on_model else (), say)
+    check_answers(where.address)
+    if where.on_cpu and config.accelerator:
+        raise config.error(("accelerator",), "names kinds of GPU, and --on-cpu uses none")
+    return _on_cluster(config, where, where.address, say)
+
+
+def _refuse_cluster_options(config: SweepConfig, where: Where) -> None:
+    if config.accelerator:
+        raise config.error(("accelerator",), "needs a cluster, whose GPUs have kinds: give its --address")
+    if given := [name for name, value in (("--label", where.labels), ("--on-cpu", where.on_cpu)) if value]:
+        raise ConfigError(f"{given[0]} needs a cluster: give its --address too")
+
+
+@contextmanager
+def _here(count: int, gpus: Sequence[Gpu], say: Say) -> Iterator[Lanes]:
+    say("starting Ray on this machine")
+    with local_ray(gpus) as session:
+        board = start_board(Here(lanes=count, gpu=session.gpus > 0), session.beside)
+        yield Lanes(session=session, board=board, count=lambda: count)
+
+
+@contextmanager
+def _on_cluster(config: SweepConfig, where: Where, address: str, say: Say) -> Iterator[Lanes]:
+    say(f"connecting to the Ray cluster at {address}")
+    with cluster_ray(address, say) as session:
+        look = OnCluster(
+            labels=where.labels, kinds=config.accelerator, on_cpu=where.on_cpu, driver=session.node or ""
+        )
+        most = where.lanes or config.gpus
+        if not where.on_cpu:
+            _ask_for(config, where, look, most)
+        look = _of_one_kind(config, look, _first(look, most, say), say)
+        board = start_board(look, session.beside, most)
+
+        def count() -> int:
+            return most or max(1, len(look()))
+
+        yield Lanes(session=session, board=board, count=count)
+
+
+def _ask_for(config: SweepConfig, where: Where, look: OnCluster, most: int | None) -> None:
+    """Have the autoscaler bring what is missing, and keep what is there."""
+    kinds = config.accelerator or ()
+    each = -(-most // len(kinds)) if most and kinds else most
+    request_gpus(each or max(1, len(look())), kinds, where.labels)
+
+
+def _first(look: OnCluster, most: int | None, say: Say) -> Sequence[Place]:
+    """Wait until there is a place at all. DeviceError if none comes up."""
+    until_s, told = monotonic() + NO_LANE_DEADLINE_S, False
+    while not (places := look()):
+        if monotonic() > until_s:
+            raise DeviceError(
+                f"no {_wanted(look)} came up on the cluster within {NO_LANE_DEADLINE_S / 60:g} minutes"
+            )
+        if not told:
+            say(f"the cluster has no {_wanted(look)} yet; asked its autoscaler for {most or 1}, waiting")
+            told = True
+        sleep(LOOK_EVERY_S)
+    return places
+
+
+def _wanted(look: OnCluster) -> str:
+    kind = " or ".join(look.kinds or ()) or ("node" if look.on_cpu else "GPU")
+    labels = ", ".join(f"{key}={value}" for key, value in look.labels.items())
+    return f"{kind} with {labels}" if labels else kind
+
+
+def _of_one_kind(config: SweepConfig, look: OnCluster, places: Sequence[Place], say: Say) -> OnCluster:
+    """Without `accelerator` a sweep has one kind of GPU, so that no comparison is between two of them."""
+    counts: dict[str, int] = {}
+    for place in places:
+        counts[place.kind] = counts.get(place.kind, 0) + 1
+    if look.on_cpu or config.accelerator or KIND_LABEL in look.labels:
+        return look
+    kind = max(counts, key=lambda kind: (counts[kind], kind))
+    if others := ", ".join(sorted(one or "unnamed" for one in counts if one != kind)):
+        say(
+            f"using the cluster's {kind or 'unnamed'} GPUs and no others ({others}): `accelerator` in the config "
+            f"compares kinds, --label {KIND_LABEL}=KIND chooses one"
+        )
+    return replace(look, kinds=(kind,))
