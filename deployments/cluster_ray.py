@@ -56,13 +56,13 @@ def cluster_ray(address: str, say: Callable[[str], None]) -> Iterator[RaySession
     finally:
         signals.ignore()
         if ray.is_initialized():
-            with contextlib.suppress(Exception):  # a head that is gone has nothing left to be removed
+            quiet = contextlib.redirect_stderr(io.StringIO())  # Ray tells that the controller has gone
+            with quiet, contextlib.suppress(Exception):  # a head that is gone has nothing left to be removed
                 request_gpus(0)
                 _delete_ours()
                 if not had_serve:
-                    with contextlib.redirect_stderr(io.StringIO()):  # Ray tells that the controller has gone
-                        serve.shutdown()  # type: ignore[no-untyped-call]
-            ray.shutdown()
+                    serve.shutdown()  # type: ignore[no-untyped-call]
+                ray.shutdown()
         shutil.rmtree(folder, ignore_errors=True)
         signals.give_back()
 
