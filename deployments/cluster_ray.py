@@ -6,7 +6,6 @@ cluster, because its lane board is what keeps two deployments off one GPU.
 """
 
 import contextlib
-import io
 import os
 import shutil
 import signal
@@ -56,13 +55,12 @@ def cluster_ray(address: str, say: Callable[[str], None]) -> Iterator[RaySession
     finally:
         signals.ignore()
         if ray.is_initialized():
-            quiet = contextlib.redirect_stderr(io.StringIO())  # Ray tells that the controller has gone
-            with quiet, contextlib.suppress(Exception):  # a head that is gone has nothing left to be removed
+            with contextlib.suppress(Exception):  # a head that is gone has nothing left to be removed
                 request_gpus(0)
                 _delete_ours()
                 if not had_serve:
                     serve.shutdown()  # type: ignore[no-untyped-call]
-                ray.shutdown()
+            ray.shutdown()
         shutil.rmtree(folder, ignore_errors=True)
         signals.give_back()
 

@@ -43,7 +43,12 @@ def prepare_environment() -> None:
 
 
 def only_warnings() -> None:
-    """What Ray, Serve and Tune say beyond that: failures are in the store."""
+    """Ray, Serve and Tune say no less: failures are in the store, and standard output is a document's. Imports ray."""
+    from ray._private import worker
+
+    worker._worker_logs_enabled = (
+        False  # what raylets say of a node that died is 20 lines, on standard output
+    )
     # `serve.start` sets a level of its own, but leaves filters alone.
     logging.getLogger("ray.serve").addFilter(lambda record: record.levelno >= logging.WARNING)
     for name, level in (("ray", logging.ERROR), ("ray.tune", logging.CRITICAL)):

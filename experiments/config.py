@@ -147,6 +147,10 @@ class SweepConfig(Strict):
         """Requests/s, where a trace's time scale says them."""
         return self.workload.trace.rates() if self.workload.trace else None
 
+    def on_any_gpu(self) -> "SweepConfig":
+        """The same without `accelerator`, for what is not run on the GPUs of a cluster."""
+        return self.model_copy(update={"accelerator": None})
+
     def written_at(self, location: Location) -> Any:
         """The value at a place of the parsed document, before defaults; None if there is none."""
         return self._document.at(location)

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from deployments.errors import EngineDead, ModelError, last_line
+from deployments.errors import EngineDead, LaneGone, ModelError, last_line
 from experiments.errors import TrialError
 from results.attempt import Attempt
 from results.errors import DiskFull
@@ -11,6 +11,7 @@ from results.records import Failure
 _CAUSES: dict[type[BaseException], str] = {
     ModelError: "model",
     EngineDead: "engine-dead",
+    LaneGone: "lane-gone",
     DiskFull: "disk-full",
 }
 

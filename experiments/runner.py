@@ -112,8 +112,15 @@ async def _measure(cell: Cell, sent: Traffic, lane: Lane, attempt: Attempt, cond
 class Watch(tune.Callback):
     """Tells the driver which cell ended for good, with why it failed if it says so, and which is tried again."""
 
-    def __init__(self, ended: Callable[[str, str | None], None], failed: Callable[[str], None]) -> None:
-        self._ended, self._failed = ended, failed
+    def __init__(
+        self,
+        ended: Callable[[str, str | None], None],
+        failed: Callable[[str], None],
+        lost: Callable[[str], None],
+        tries_again: int,
+    ) -> None:
+        """`lost`: a cell that Tune gave up though it was to be tried again so often."""
+        self._ended, self._failed, self._lost, self._tries_again = ended, failed, lost, tries_again
 
     def __getstate__(self) -> dict[str, Any]:
         """Tune pickles its callbacks for a restore that never happens here."""
@@ -128,8 +135,14 @@ class Watch(tune.Callback):
         self._failed(trial.config["cell_id"])
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
-        """The cell's tries ran out; why is in the store, unless its process was killed."""
-        self._ended(trial.config["cell_id"], None)
+        """The cell's tries ran out, why is in the store, unless its process was killed; or Tune gave up before.
+
+        It does so when a trial was to get an actor that another trial's failure took along.
+        """
+        if trial.num_failures <= self._tries_again:
+            self._lost(trial.config["cell_id"])
+        else:
+            self._ended(trial.config["cell_id"], None)
 
 
 def load_of(cell: Cell) -> Load:

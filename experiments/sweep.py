@@ -174,7 +174,20 @@ def watched(board: Any) -> Callable[[], Sequence[LaneView]]:
 
 
 def fit(driver: Driver, block: Sequence[Cell], progress: SweepProgress) -> None:
-    """One Tuner over the cells of one block, in their order."""
+    """Run the cells of one block in their order, until each is done or its tries ran out."""
+    for _ in range(1 + driver.config.max_failures):
+        lost = _tune(driver, block, progress)
+        block = [cell for cell in block if cell.cell_id in lost]
+        if not block:
+            return
+        for cell in block:
+            progress.say(f"a trial did not begin, trying again: {cell.in_words}")
+    for cell in block:
+        progress.cell_ended(cell.cell_id, failed="its process never began")
+
+
+def _tune(driver: Driver, block: Sequence[Cell], progress: SweepProgress) -> set[str]:
+    """One Tuner over the cells; the ids of those that it gave up too early."""
     from ray import tune
 
     from experiments.runner import CellTrial, Conditions, Watch
@@ -182,6 +195,12 @@ def fit(driver: Driver, block: Sequence[Cell], progress: SweepProgress) -> None:
     def why(cell_id: str) -> str:
         failures = [failure for failure in driver.store.failures() if failure.cell_id == cell_id]
         return failures[-1].in_words if failures else "its process ended"
+
+    given_up: set[str] = set()
+
+    def lost(cell_id: str) -> None:
+        driver.lanes.board.release.remote(cell_id)
+        given_up.add(cell_id)
 
     def failed(cell_id: str) -> None:
         progress.say(f"an attempt failed, trying again: {why(cell_id)}")
@@ -214,10 +233,11 @@ def fit(driver: Driver, block: Sequence[Cell], progress: SweepProgress) -> None:
             name=f"block-{secrets.token_hex(4)}",
             storage_path=f"{driver.lanes.session.folder}/tune",
             failure_config=tune.FailureConfig(max_failures=driver.config.max_failures),
-            callbacks=[Watch(ended, failed)],
+            callbacks=[Watch(ended, failed, lost, driver.config.max_failures)],
             verbose=0,
         ),
     ).fit()
+    return given_up
 
 
 def _outcome(root: str, planned: Sequence[Cell], store: Store, *, ran: int) -> Outcome:

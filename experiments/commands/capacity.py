@@ -98,7 +98,7 @@ def capacity(
         from experiments.config import load
         from experiments.largest_rate.question import Question
 
-        loaded = load(config)
+        loaded = load(config).on_any_gpu()
         options = _options(slo, width, max_trials, strategy or [], hardware, calibration, simulate=simulate)
         known = _premises(loaded, hardware, calibration, results, simulate=simulate)
         question = Question(
@@ -155,7 +155,7 @@ def resume(info: "Mapping[str, Any]", folder: Path, where: "Where", *, again: st
     try:
         asked, virtual = info["capacity"], info.get("simulated")
         question = Question(
-            config=parse(info["config"], source=source),
+            config=parse(info["config"], source=source).on_any_gpu(),
             targets=_targets(asked["slo"]),
             width=float(asked["width"]),
             max_trials=int(asked.get("max_trials", MOST_TRIALS)),

@@ -35,7 +35,7 @@ def explain(
 
         if output is not None:
             check_output(output, force=force, ours=is_page)
-        loaded = load(config)
+        loaded = load(config).on_any_gpu()
         for warning in loaded.warnings:
             tell(f"warning: {config}: {warning}")
         times = step_times(loaded, "explain", hardware, calibration, results)

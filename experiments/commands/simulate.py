@@ -52,7 +52,7 @@ def simulate(
         from experiments.config import load
         from experiments.simulation.simulation import Simulation
 
-        loaded = load(config)
+        loaded = load(config).on_any_gpu()
         for warning in loaded.warnings:
             tell(f"warning: {config}: {warning}")
         times = step_times(loaded, "simulate", hardware, calibration, results)

@@ -1,7 +1,7 @@
 """Who has which lane, and what is loaded in it."""
 
 from deployments.lane_board import Lane, LaneBoard
-from deployments.places import Here
+from deployments.places import Here, Place
 
 A, B, C = "key a", "key b", "key c"
 
@@ -139,3 +139,76 @@ def test_what_a_trial_says_after_it_gave_its_lane_back_is_forgotten():
     board.report("two", {"sent": 5, "planned": 5})
     board.acquire("two", A)  # its process was killed: this is its next attempt
     assert [(lane.holder, lane.doing, lane.state) for lane in board.view()] == [("two", "preparing", None)]
+
+
+class Nodes:
+    """A cluster that a test changes."""
+
+    def __init__(self, *places: Place) -> None:
+        self.now_s = 0.0
+        self.places = list(places)
+
+    def __call__(self) -> list[Place]:
+        return list(self.places)
+
+    def board(self, most: int | None = None) -> LaneBoard:
+        return LaneBoard(self, most, clock=lambda: self.now_s)
+
+    def change(self, *, lose: Place | None = None, add: Place | None = None) -> None:
+        self.places = [place for place in [*self.places, add] if place not in (None, lose)]
+        self.now_s += 1.0  # a board looks once a second
+
+
+def gpu(node: str, kind: str = "A10G", slot: int = 0) -> Place:
+    return Place(slot=slot, gpu=True, node=node, host=node, kind=kind)
+
+
+def test_a_node_that_comes_late_gets_a_lane_and_one_that_returns_a_new_one():
+    nodes = Nodes(gpu("a"))
+    board = nodes.board()
+    assert board.acquire("one", A).index == 0
+    assert board.acquire("two", A) is None
+    nodes.change(add=gpu("b"))
+    assert board.acquire("two", A).index == 1
+    nodes.change(lose=gpu("b"))
+    assert not board.there(1)
+    nodes.change(add=gpu("b"))
+    assert board.acquire("two", A).index == 2
+
+
+def test_what_a_lost_lane_had_loaded_is_told_once_and_its_trial_gets_another():
+    nodes = Nodes(gpu("a"), gpu("b"))
+    board = nodes.board()
+    first = loaded(board, "one", A)
+    assert board.acquire("one", A).index == first.index
+    nodes.change(lose=first.place)
+    assert board.there(first.index) is False
+    assert (board.orphans(), board.orphans()) == ([first.app], [])
+    assert board.loading(first.index) is board.loaded(first.index, A, {}) is None
+    board.condemn(first.index)
+    board.release("one")
+    assert board.acquire("one", A).index == 1 - first.index
+
+
+def test_there_are_never_more_lanes_than_asked_for_and_a_lost_one_is_replaced():
+    nodes = Nodes(gpu("a"), gpu("b"), gpu("c"))
+    board = nodes.board(most=2)
+    assert [board.acquire(trial, A) is not None for trial in ("one", "two", "three")] == [True, True, False]
+    nodes.change(lose=gpu("a"))
+    assert board.acquire("three", A).place == gpu("c")
+
+
+def test_a_trial_gets_the_kind_of_gpu_that_it_asks_for():
+    board = Nodes(gpu("a", "A10G"), gpu("b", "L4")).board()
+    assert board.acquire("one", A, "L4").place.kind == "L4"
+    assert board.acquire("two", A, "L4") is None
+    assert board.acquire("two", A, "A10G").place.kind == "A10G"
+
+
+def test_a_key_that_one_lane_cannot_load_is_loaded_on_another():
+    board = Nodes(gpu("a"), gpu("b")).board()
+    assert not board.break_key(0, A, "its disk is full")
+    assert board.acquire("one", A).index == 1
+    assert board.acquire("two", A) is None, "it waits for the one that can"
+    assert board.acquire("two", B).index == 0
+    assert board.break_key(1, A, "no such model")

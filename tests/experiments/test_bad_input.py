@@ -78,7 +78,7 @@ def here(
     def start(*_: object) -> Any:
         raise AssertionError("Ray would have been started")
 
-    monkeypatch.setattr("experiments.sweep.local_ray", start)
+    monkeypatch.setattr("experiments.where.local_ray", start)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")  # the lines are those of a machine without GPUs
     _tokenizer.cache_clear()  # it goes by the model's name, which is the same in many folders here
     with ExitStack() as held:

@@ -12,10 +12,12 @@ from typer.testing import CliRunner
 
 import experiments.cli
 import experiments.sweep
+import experiments.where
 from experiments.cli import app
 from experiments.config import SweepConfig, load
 from experiments.sweep import Outcome
 from experiments.sweep_record import sweep_root
+from experiments.where import Where
 from results.lock import SweepLock
 from results.store import Store
 from results.summary import find
@@ -229,19 +231,19 @@ def test_resume_runs_the_config_that_is_in_the_folder(
 ):
     path = config_file()
     root = resumable(here, path)
-    ran: list[tuple[str, str, int]] = []
+    ran: list[tuple[str, str, Where]] = []
 
-    def run(config: Any, where: str, say: Any, *, fresh: bool, asked_lanes: int) -> Outcome:
+    def run(config: Any, root_: str, say: Any, *, fresh: bool, where: Where) -> Outcome:
         assert not fresh
-        ran.append((config.config_hash, where, asked_lanes))
+        ran.append((config.config_hash, root_, where))
         return ended(root, planned=4, done=4, ran=4)
 
     monkeypatch.setattr(experiments.sweep, "run_sweep", run)
     result = batchyard("resume", root)
     assert result.exit_code == 0, result.output
-    assert ran == [(load(path).config_hash, str(root), 0)]
+    assert ran == [(load(path).config_hash, str(root), Where())]
     assert batchyard("resume", root, "--lanes", 3).exit_code == 0
-    assert ran[1][2] == 3
+    assert ran[1][2] == Where(lanes=3)
     assert "page: page.html" in result.stdout
 
 
@@ -300,8 +302,8 @@ def test_fresh_keeps_the_earlier_run_beside(
         assert [file.name for file in root.iterdir()] == ["driver.lock"]
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(experiments.sweep, "check", lambda *_: None)  # of the model
-    monkeypatch.setattr(experiments.sweep, "local_ray", begin)
+    monkeypatch.setattr(experiments.sweep, "check", lambda *_, **__: None)  # of the model
+    monkeypatch.setattr(experiments.where, "local_ray", begin)
     assert batchyard("sweep", path, "--results", here, "--fresh").exit_code == 130
     (kept,) = [folder for folder in here.iterdir() if folder != root]
     assert kept.name.startswith(f"{root.name}-until-")

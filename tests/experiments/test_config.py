@@ -454,3 +454,15 @@ def test_the_configs_that_come_with_it_load_without_warnings(path: Path) -> None
     assert config.name == path.stem
     assert config.warnings == []
     assert {setting.strategy for setting in config.settings} == {"naive", "dynamic", "continuous"}
+
+
+def test_kinds_of_gpu_multiply_the_settings_and_change_no_cell_of_a_sweep_without(
+    made_config: Callable[..., SweepConfig],
+) -> None:
+    plain, kinds = made_config(), made_config(accelerator=["A10G", "L4"])
+    assert len(kinds.settings) == 2 * len(plain.settings)
+    resolved = Resolved(rates=(1.0,), durations_s=(20.0,))
+    ids = [{cell.cell_id for cell in cells(config, resolved)} for config in (plain, kinds, kinds.on_any_gpu())]
+    assert not ids[0] & ids[1]
+    assert ids[0] == ids[2]
+    assert made_config(accelerator="L4").accelerator == ("L4",)

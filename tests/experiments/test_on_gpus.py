@@ -11,6 +11,7 @@ import pytest
 import experiments.preflight
 import experiments.provenance
 import experiments.sweep
+import experiments.where
 from deployments.errors import DeviceError
 from deployments.gpu_claim import claim
 from deployments.gpus import Gpu, visible_gpus
@@ -39,7 +40,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         for module in (experiments.preflight, experiments.provenance):
             monkeypatch.setattr(module, "visible_gpus", found)
         monkeypatch.setattr(
-            experiments.sweep, "claim", lambda notify, wanted: claim(notify, wanted, found, wait_s=0)
+            experiments.where, "claim", lambda notify, wanted: claim(notify, wanted, found, wait_s=0)
         )
 
     return has
@@ -104,7 +105,7 @@ def begun_with(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
         seen.append([gpu.label for gpu in gpus])
         raise Begun
 
-    monkeypatch.setattr(experiments.sweep, "local_ray", begin)
+    monkeypatch.setattr(experiments.where, "local_ray", begin)
     return seen
 
 
@@ -143,8 +144,8 @@ def test_what_can_begin_anew_keeps_the_earlier_run_aside(
 def test_a_sweep_that_runs_already_is_named_before_its_gpu_is_looked_at(
     config: Callable[..., SweepConfig], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fresh: bool
 ) -> None:
-    monkeypatch.setattr(experiments.sweep, "claim", lambda *_: pytest.fail("the GPU was looked at"))
-    monkeypatch.setattr(experiments.sweep, "check", lambda *_: pytest.fail("the model was looked at"))
+    monkeypatch.setattr(experiments.where, "claim", lambda *_: pytest.fail("the GPU was looked at"))
+    monkeypatch.setattr(experiments.sweep, "check", lambda *_, **__: pytest.fail("the model was looked at"))
     root = str(tmp_path / "sweep")
     with SweepLock(root), pytest.raises(StoreError, match=f"is driven by process {os.getpid()} "):
         run_sweep(config(), root, print, fresh=fresh)

@@ -1,0 +1,55 @@
+"""Where lanes can be on a cluster, from what Ray tells of its nodes."""
+
+from typing import Any
+
+from deployments.places import KIND_LABEL, Here, OnCluster, Place, places_of
+
+
+def node(name: str, *, gpus: float = 0, cpus: float = 4, alive: bool = True, **more: Any) -> dict[str, Any]:
+    resources = {"CPU": cpus, **({"GPU": gpus} if gpus else {}), **more.get("resources", {})}
+    labels = {"ray.io/node-id": name, **more.get("labels", {})}
+    return {
+        "NodeID": name,
+        "Alive": alive,
+        "Resources": resources,
+        "Labels": labels,
+        "NodeManagerHostname": f"host-{name}",
+    }
+
+
+def on(wanted: OnCluster, *nodes: dict[str, Any]) -> list[tuple[str | None, int, str]]:
+    return [(place.node, place.slot, place.kind) for place in places_of(nodes, wanted)]
+
+
+ANY = OnCluster(labels={})
+
+
+def test_each_gpu_of_a_living_node_is_a_place():
+    nodes = [node("c", gpus=2), node("b", gpus=1, alive=False), node("a", gpus=1), node("head")]
+    assert on(ANY, *nodes) == [("a", 0, ""), ("c", 0, ""), ("c", 1, "")]
+    first = places_of(nodes, ANY)[0]
+    assert first == Place(slot=0, gpu=True, node="a", host="host-a", cores=4)
+
+
+def test_the_kind_is_a_label_or_what_ray_found_and_can_be_chosen():
+    labelled = node("a", gpus=1, labels={KIND_LABEL: "A10G"})
+    found = node("b", gpus=1, resources={"accelerator_type:L4": 1.0})
+    assert on(ANY, labelled, found) == [("a", 0, "A10G"), ("b", 0, "L4")]
+    assert on(OnCluster(labels={}, kinds=("L4",)), labelled, found) == [("b", 0, "L4")]
+    assert on(OnCluster(labels={KIND_LABEL: "L4"}), labelled, found) == [("b", 0, "L4")]
+
+
+def test_a_node_has_all_labels_that_are_asked_for():
+    zoned = node("a", gpus=1, labels={"zone": "x", "spot": "no"})
+    asked = OnCluster(labels={"zone": "x", "spot": "no"})
+    assert on(asked, zoned, node("b", gpus=1, labels={"zone": "x"})) == [("a", 0, "")]
+
+
+def test_on_processors_each_node_beside_the_drivers_is_a_place_or_that_one_if_it_is_alone():
+    wanted = OnCluster(labels={}, on_cpu=True, driver="head")
+    assert on(wanted, node("head"), node("a"), node("b", gpus=1)) == [("a", 0, ""), ("b", 0, "")]
+    assert on(wanted, node("head")) == [("head", 0, "")]
+
+
+def test_this_machine_has_as_many_places_as_were_asked_for():
+    assert [(place.slot, place.node) for place in Here(lanes=2, gpu=False)()] == [(0, None), (1, None)]

@@ -1,0 +1,144 @@
+"""Sweeps on a real Ray cluster of several nodes, with counted GPUs, on which things die and appear."""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from results.store import Store
+from tests.experiments.command_process import CommandProcess
+from tests.experiments.left_on_cluster import left
+from tests.experiments.ray_cluster import RayCluster
+
+pytestmark = [pytest.mark.ray, pytest.mark.fault]
+
+Start = Callable[..., CommandProcess]
+NAIVE = {"strategy": "naive", "backends": "simulated", "max_batch_size": 2}
+NOTHING = {"actors": [], "placement_groups": [], "gpus": 0}
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[RayCluster]:
+    """A head, and one node with an A10G; tests add others, and take them away again."""
+    made = RayCluster()
+    made.add("A10G")
+    yield made
+    made.shutdown()
+
+
+def requests_written(results: Path) -> int:
+    return len(list(results.glob("*/cells/*/*/requests-*.parquet")))
+
+
+def done(results: Path) -> int:
+    return len(list(results.glob("*/cells/*/*/done.json")))
+
+
+def whole(results: Path, cells: int) -> Store:
+    """The store, once it was seen that every cell is done exactly once and that it reads clean."""
+    [root] = results.iterdir()
+    store = Store(root)
+    trials, requests = store.trials(), store.requests(columns=["request_id"])["request_id"].to_pylist()
+    assert len({trial.cell_id for trial in trials}) == len(trials) == cells
+    assert len(set(requests)) == len(requests) == sum(trial.planned_requests for trial in trials)
+    assert not store.problems
+    assert os.path.isfile(root / "report.html")
+    return store
+
+
+def test_a_node_that_dies_in_a_trial_costs_that_trial_and_one_that_comes_late_is_used(
+    cluster: RayCluster, started: Start, short_sweep: Callable[..., Path], tmp_path: Path
+) -> None:
+    results = tmp_path / "results"
+    dies = cluster.add("A10G")
+    config = short_sweep(arrival_rate=[6, 8, 10, 12, 14], duration_s=4, repeats=2, strategies=[NAIVE])
+    driver = started("sweep", config, "--address", cluster.address, "--results", results)
+    driver.wait_for(lambda: requests_written(results) >= 2, deadline_s=300)
+    cluster.kill(dies)
+    comes = cluster.add("A10G")
+    code, output, told = driver.end(400)
+    assert code == 0, told
+    store = whole(results, 10)
+    nodes = {trial.setup["node"]["id"] for trial in store.trials()}
+    assert comes.node_id in nodes
+    assert {trial.setup["node"]["kind"] for trial in store.trials()} == {"A10G"}
+    causes = {failure.cause for failure in store.failures()}
+    assert causes <= {"lane-gone", "engine-dead"}, "none if it died between two trials"
+    assert "Raylet" not in output + told
+    assert left(cluster.address) == NOTHING
+    cluster.kill(comes)
+
+
+def test_kinds_of_gpu_are_an_axis_and_a_driver_that_was_killed_is_resumed(
+    cluster: RayCluster, started: Start, short_sweep: Callable[..., Path], tmp_path: Path
+) -> None:
+    results = tmp_path / "results"
+    other = cluster.add("L4")
+    changes: dict[str, Any] = {"accelerator": ["A10G", "L4"], "strategies": [NAIVE], "repeats": 1}
+    config = short_sweep(arrival_rate=[10, 20], **changes)
+    command = ("sweep", config, "--address", cluster.address, "--results", results)
+    first = started(*command)
+    first.wait_for(lambda: done(results) >= 1, deadline_s=300)
+    code, _, told = started(
+        "sweep", config, "--address", cluster.address, "--results", tmp_path / "other"
+    ).end()
+    assert (code, told.count("another sweep runs on the cluster")) == (2, 1), told
+    os.kill(first.process.pid, signal.SIGKILL)
+    first.end()
+
+    end_s = time.monotonic() + 60
+    while True:  # the lane board goes with its driver, which Ray notices some seconds later
+        code, _, told = started(*command).end(300)
+        if "another sweep runs" not in told or time.monotonic() > end_s:
+            break
+    assert code == 0, told
+    trials = whole(results, 4).trials()
+    assert {(trial.device, trial.rate) for trial in trials} == {
+        (kind, rate) for kind in ("A10G", "L4") for rate in (10, 20)
+    }
+    assert all(trial.setup["node"]["kind"] == trial.device for trial in trials)
+    assert left(cluster.address) == NOTHING
+    cluster.kill(other)
+
+
+def test_without_an_address_or_an_answer_there_nothing_is_started(
+    started: Start, short_sweep: Callable[..., Path], tmp_path: Path
+) -> None:
+    config = short_sweep(accelerator="L4")
+    code, _, told = started("sweep", config, "--results", tmp_path / "results").end()
+    assert code == 2
+    assert "accelerator: needs a cluster" in told
+    for address, why in (("127.0.0.1:1", "no Ray cluster answers at"), ("nonsense", "must be HOST:PORT")):
+        code, _, told = started(
+            "sweep", config, "--address", address, "--results", tmp_path / "results"
+        ).end()
+        assert code == 2
+        assert why in told, told
+        assert "Traceback" not in told
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_sweep_whose_head_is_gone_ends_and_goes_on_with_another(
+    started: Start, short_sweep: Callable[..., Path], tmp_path: Path
+) -> None:
+    results = tmp_path / "results"
+    config = short_sweep(arrival_rate=[6, 8, 10], duration_s=4, strategies=[NAIVE])
+    earlier = RayCluster()
+    earlier.add()
+    driver = started("sweep", config, "--address", earlier.address, "--results", results)
+    driver.wait_for(lambda: done(results) >= 1, deadline_s=300)
+    earlier.shutdown()
+    code, _, told = driver.end(120)
+    assert code not in (0, 2), told
+    later = RayCluster()
+    try:
+        later.add()
+        code, _, told = started("sweep", config, "--address", later.address, "--results", results).end(300)
+        assert code == 0, told
+        whole(results, 3)
+    finally:
+        later.shutdown()
