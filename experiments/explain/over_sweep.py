@@ -49,7 +49,7 @@ def guides_of(sweep: Mapping[str, Any], calibration: Calibration | None = None) 
     """
     if not isinstance(sweep.get("config"), Mapping):
         return ()
-    config = parse(sweep["config"], source="sweep.json")
+    config = parse(sweep["config"], source="sweep.json").on_any_gpu()
     if "simulated" in sweep:
         found = assumed(sweep["simulated"])
     else:

@@ -84,7 +84,7 @@ class Simulation:
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             text = f"{source}: simulated must hold backends, repeats and options: {one_line(error)}"
             raise StoreError(text) from error
-        config = parse(info["config"], source=source).model_copy(update={"repeats": repeats})
+        config = parse(info["config"], source=source).on_any_gpu().model_copy(update={"repeats": repeats})
         return cls(config=config, premises=premises, options=options, lengthen=lengthen)
 
     @property

@@ -3,6 +3,7 @@
 import os
 from typing import Any
 
+from deployments.gpu_selection import VARIABLE
 from deployments.places import KIND_LABEL
 
 SOON = {  # a node that died is noticed in two seconds, and one that starts slowly is waited for
@@ -20,7 +21,9 @@ class RayCluster:
     """A head without GPUs, and nodes that are added and killed. Its token is this process's."""
 
     def __init__(self) -> None:
+        self._environment = dict(os.environ)
         os.environ.update(SOON)
+        os.environ.pop(VARIABLE, None)  # tests see no GPU, and Ray would count none
         from ray.cluster_utils import Cluster
 
         head = {"num_cpus": 1, "num_gpus": 0, "object_store_memory": STORE_BYTES, "include_dashboard": False}
@@ -42,5 +45,7 @@ class RayCluster:
         self._cluster.remove_node(node, allow_graceful=False)
 
     def shutdown(self) -> None:
-        """End all nodes, the head last."""
+        """End all nodes, the head last; the environment is as it was before."""
         self._cluster.shutdown()
+        os.environ.clear()
+        os.environ.update(self._environment)

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from deployments.backends.registry import BACKENDS
+from experiments.cells import cells
 from experiments.config import SweepConfig, load, parse
 from experiments.errors import ConfigError
+from experiments.resolved import Resolved
 
 CONFIGS = Path(__file__).parents[2] / "experiments" / "configs"
 SHIPPED = [CONFIGS / f"{name}.yaml" for name in ("full", "local", "smoke")]  # a user's own lie beside them
@@ -462,7 +464,9 @@ def test_kinds_of_gpu_multiply_the_settings_and_change_no_cell_of_a_sweep_withou
     plain, kinds = made_config(), made_config(accelerator=["A10G", "L4"])
     assert len(kinds.settings) == 2 * len(plain.settings)
     resolved = Resolved(rates=(1.0,), durations_s=(20.0,))
-    ids = [{cell.cell_id for cell in cells(config, resolved)} for config in (plain, kinds, kinds.on_any_gpu())]
+    ids = [
+        {cell.cell_id for cell in cells(config, resolved)} for config in (plain, kinds, kinds.on_any_gpu())
+    ]
     assert not ids[0] & ids[1]
     assert ids[0] == ids[2]
     assert made_config(accelerator="L4").accelerator == ("L4",)
