@@ -3,6 +3,7 @@
 import csv
 import io
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,9 @@ import pytest
 
 from results.findings import CellSummary, Findings
 from results.metrics import column
+from results.report import several
+from results.report.frame import write
+from results.report.page import render_all
 from results.report.series import series_of
 from results.store import Store
 
@@ -44,10 +48,14 @@ wait();
 @pytest.fixture(scope="module")
 def saved(browser: Any, page: Path) -> dict[str, Rows]:
     """The rows of every figure's CSV, by its panel."""
+    return saved_of(browser, page)
+
+
+def saved_of(browser: Any, page: Path) -> dict[str, Rows]:
     browser.set_script_timeout(DEADLINE_S)
     show(browser, page)
     return {
-        name.removesuffix(".csv").split("-")[1]: list(rows(text))
+        next(part for part in name.removesuffix(".csv").split("-") if part in PANELS): list(rows(text))
         for name, text in browser.execute_async_script(SAVED)
     }
 
@@ -149,3 +157,23 @@ def test_the_rows_of_requests_and_the_curves_are_those_drawn_of_the_stores(
     at = [row for row in saved["timelines"] if row["repeat"] == "1"]
     assert len(at) == len(saved["timelines"])
     assert {"time (s)", "requests waiting"} <= set(at[0])
+
+
+def test_rows_of_several_sweeps_begin_with_their_sweep(
+    browser: Any, findings: Findings, made_store: Store, tmp_path: Path
+) -> None:
+    """And their lines differ."""
+    one_rate = replace(findings, cells=tuple(cell for cell in findings.cells if cell.rate == 5))
+    sweeps = several.shown([("one", one_rate, made_store), ("two", one_rate, made_store)])
+    write(render_all(sweeps), tmp_path / "two.html")
+    found = saved_of(browser, tmp_path / "two.html")
+    for panel in ("latency", "goodput", "changes", "timelines", "closeup", "distributions", "slots"):
+        assert next(iter(found[panel][0])) == "sweep", panel
+        assert {row["sweep"] for row in found[panel]} == (
+            {"one"} if panel == "closeup" else {"one", "two"}
+        ), panel
+    drawn = browser.execute_script(
+        "return document.querySelector('#latency [data-chart]').data.map(t => [t.name, t.line.color + t.line.dash + t.marker.symbol])"
+    )
+    assert all(name.endswith((" · one", " · two")) for name, _ in drawn)
+    assert len({look for _, look in drawn}) == len(drawn)

@@ -48,7 +48,8 @@ let closeUp = null;
 const closeUpData = () => (closeUp ??= block("closeup").then((made) => ({ about: made.about, trials: closeUpTrials(made) })));
 
 // Cells of tables: which trial a row is of, and a time, which the page keeps in units of 0.1 ms.
-const trialCells = ({ setting, place, rate }) => [setting, place, amount(rate, "req/s", (value) => `${numberText(value)} req/s`)];
+const TRIAL_COLUMNS = [...(severalSweeps ? ["sweep"] : []), "strategy", "backend", "rate"];
+const trialCells = ({ series: key, setting, place, rate }) => [...(severalSweeps ? [seriesByKey.get(key).sweep] : []), setting, place, amount(rate, "req/s", (value) => `${numberText(value)} req/s`)];
 const timeCell = (seconds, said = durationText) => amount(Number.isFinite(seconds ?? NaN) ? Number(seconds.toFixed(4)) : null, "s", said);
 
 const phaseTrace = (name, colour, bars, more = {}) => ({
@@ -98,7 +99,7 @@ live.closeup = async ({ data, choices, showsSeries }) => {
   const layout = structuredClone(data.layout);
   layout.yaxis.range = [trial.requests.length - 0.5, -0.5];
   layout.xaxis.range = [0, 1.01 * Math.max(...trial.requests.map((request) => request.planned + request.stay))];
-  const columns = ["strategy", "backend", "rate", "request", "status", "planned arrival", "batch", "prompt tokens", "output tokens", ...Object.keys(data.phases)];
+  const columns = [...TRIAL_COLUMNS, "request", "status", "planned arrival", "batch", "prompt tokens", "output tokens", ...Object.keys(data.phases)];
   const all = shown ? trial.requests : [];
   const cells = (one, i) => [
     ...trialCells(trial), amount(i, ""), one.status, timeCell(one.planned, (value) => `${value.toFixed(4)} s`), amount(one.batch < 0 ? null : one.batch, ""),

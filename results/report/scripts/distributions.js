@@ -64,14 +64,14 @@ live.distributions = async ({ data, choices, showsSeries }) => {
     : `At ${said} half of the requests have a first token with no setting`;
   const each = Object.entries(data.metrics).flatMap(([name, label]) => shown.map((trial) => ({ trial, label, values: latenciesOf(trial.requests, name) })));
   const table = {
-    columns: ["strategy", "backend", "rate", "latency", "requests", "cut off", ...QUANTILES.map((one) => `p${one}`)],
+    columns: [...TRIAL_COLUMNS, "latency", "requests", "cut off", ...QUANTILES.map((one) => `p${one}`)],
     rows: each.map(({ trial, label, values }) => [
       ...trialCells(trial), label, amount(values.length, ""), amount(values.filter((one) => !Number.isFinite(one)).length, ""),
       ...QUANTILES.map((one) => timeCell(values[Math.ceil((one / 100) * values.length) - 1] ?? null)),
     ]),
   };
   const csv = () => ({
-    columns: ["strategy", "backend", "rate", "latency", "took no longer than", "share of requests"],
+    columns: [...TRIAL_COLUMNS, "latency", "took no longer than", "share of requests"],
     rows: each.flatMap(({ trial, label, values }) => {
       const { x, y } = distribution(values);
       return x.map((value, i) => [...trialCells(trial), label, timeCell(value), amount(y[i], "%")]);

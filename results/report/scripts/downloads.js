@@ -25,8 +25,11 @@ const csvOf = (columns, shown, all = shown) => {
 };
 const csvOfTable = (table) => {
   const rows = [...table.tBodies[0].rows];
-  const cells = (row) => [...row.cells].map((cell) => ({ text: cell.textContent, ...cell.dataset }));
-  return csvOf([...table.tHead.rows[0].cells].map((cell) => cell.textContent), rows.filter((row) => !row.hidden).map(cells), rows.map(cells));
+  // Where the page has several sweeps a row begins with the one that its series is of.
+  const named = severalSweeps && rows.some((row) => row.dataset.of);
+  const sweepOf = (row) => ({ text: seriesByKey.get(JSON.parse(row.dataset.of)[0])?.sweep ?? "" });
+  const cells = (row) => [...(named ? [sweepOf(row)] : []), ...[...row.cells].map((cell) => ({ text: cell.textContent, ...cell.dataset }))];
+  return csvOf([...(named ? ["sweep"] : []), ...[...table.tHead.rows[0].cells].map((cell) => cell.textContent)], rows.filter((row) => !row.hidden).map(cells), rows.map(cells));
 };
 const saveCsv = async (article, table) => {
   if (!views.has(article)) await draw(article);

@@ -5,6 +5,8 @@ const DIMENSIONS = ["setting", "backend", "model", "device", "sweep"]; // of a s
 const off = Object.fromEntries([...DIMENSIONS, "rate", "series"].map((name) => [name, new Set()]));
 const seriesByKey = new Map(series.map((one) => [one.key, one]));
 
+const severalSweeps = new Set(series.map((one) => one.sweep)).size > 1;
+
 const passesFilters = (key) => {
   const one = seriesByKey.get(key);
   return one === undefined || DIMENSIONS.every((name) => !off[name].has(one[name]));

@@ -88,7 +88,7 @@ live.slots = async ({ data, choices, showsSeries }) => {
     said: (step) => (step >= MOMENTS ? "the whole trial" : [`At ${durationText((step * end) / MOMENTS)}`, ...shown.map(({ trial }) => momentText(trial, (step * end) / MOMENTS))].join("\n")),
   });
   const summary = `Slots over time at ${said}. ${uses.map(({ name, use }) => `${name}: running in ${numberText(100 * use)} % of slot-time`).join("; ")}.`;
-  const columns = ["strategy", "backend", "rate", "slot", "request", "phase", "begin", "end"];
+  const columns = [...TRIAL_COLUMNS, "slot", "request", "phase", "begin", "end"];
   const held = shown.flatMap(({ trial, taken }) =>
     taken.flatMap(({ request, i, slot }) => request.phases.filter(([name]) => name !== "wait").map((phase) => ({ trial, i, slot, phase }))));
   const cells = ({ trial, i, slot, phase: [name, begin, until] }) => [

@@ -28,7 +28,7 @@ live.timelines = async ({ data, choices, showsSeries }) => {
   const layout = structuredClone(data.layout);
   layout.yaxis.title.text = axis;
   const csv = () => ({
-    columns: ["strategy", "backend", "rate", "repeat", "time", axis],
+    columns: [...TRIAL_COLUMNS, "repeat", "time", axis],
     rows: traces.flatMap(({ x, y }, i) =>
       x.map((at, j) => [...trialCells(shown[i]), amount(repeat + 1, ""), amount(at, "s"), amount(y[j], "")])),
   });
