@@ -173,7 +173,7 @@ def _only(best: Point, compared: Sequence[Point], rate: float, name: str) -> str
     others = [one for one in compared if one is not best]
     label = glossary.label(name)
     if not others:
-        return f"{best.series.setting} alone keeps up: all others are overloaded or cut off, without a {label} of their own"
+        return f"{best.series.setting} alone is neither overloaded nor cut off: no other has a {label} of its own"
     alike = {
         what: [one.series.setting for one in others if not _differ(best, one, rate, metric)]
         for what, metric in _both_metrics(name)

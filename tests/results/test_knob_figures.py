@@ -155,7 +155,7 @@ def test_the_only_one_on_the_front_is_called_best_in_what_it_is_shown_to_be(
         "its throughput from that of naive · 8"
     )
     over = cell("naive · 8", 5.0, {TOKENS: 90.0, TTFT: 9.0}, verdict="overloaded")
-    assert heading(best, over).startswith("continuous · 8 alone keeps up")
+    assert heading(best, over).startswith("continuous · 8 alone is neither overloaded nor cut off")
 
 
 def test_without_two_values_of_a_knob_there_is_no_heatmap(cell: Any, findings_of: Any) -> None:
