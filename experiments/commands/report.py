@@ -118,7 +118,7 @@ def _tell_of(drawn: "Drawn", folders: list[Path], *, as_json: bool) -> None:
         if one.name:
             show(f"— {one.name}: {folder}")
         show_findings(found, None if one.name else str(drawn.path))
-        if len(found.trials) < found.planned_cells:
+        if len(found.trials) < found.planned_cells and not drawn.interrupted:
             done = f"{len(found.trials)} of {found.planned_cells} cells are done"
             show(f"{done}; `{command('resume', folder)}` goes on")
     if len(told) > 1:

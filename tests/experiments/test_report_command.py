@@ -132,6 +132,7 @@ def test_ctrl_c_leaves_a_whole_page_that_does_not_reload(
 ) -> None:
     root, folder = tmp_path / "sweep", tmp_path / "pages"
     shutil.copytree(two / "one", root)
+    shutil.rmtree(next((root / "cells").iterdir()))  # it is still running
     folder.mkdir()
     page = folder / "page.html"
     with SweepLock(root):
@@ -143,7 +144,7 @@ def test_ctrl_c_leaves_a_whole_page_that_does_not_reload(
     assert code == 130, told
     assert "Traceback" not in told
     assert "no longer watched" in told
-    assert said.splitlines()[-1] == f"page: {page}"
+    assert said.splitlines()[-1] == f"page: {page}", "and not how to go on with what is running"
     text = page.read_text(encoding="utf-8")
     assert 'http-equiv="refresh"' not in text
     assert text.rstrip().endswith("</html>")
