@@ -10,6 +10,7 @@ import os
 import shutil
 import signal
 import socket
+import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -38,6 +39,9 @@ def cluster_ray(address: str, say: Callable[[str], None]) -> Iterator[RaySession
     from ray import serve
 
     only_warnings()
+    spare = _last_words(
+        f"ended from outside, or with the Ray at {address}: the same command goes on once that is there"
+    )
     folder, signals = tempfile.mkdtemp(prefix=f"batchyard-{os.getpid()}-"), Signals()
     had_serve = True
     try:
@@ -61,8 +65,21 @@ def cluster_ray(address: str, say: Callable[[str], None]) -> Iterator[RaySession
                 if not had_serve:
                     serve.shutdown()  # type: ignore[no-untyped-call]
             ray.shutdown()
+        spare()
         shutil.rmtree(folder, ignore_errors=True)
         signals.give_back()
+
+
+def _last_words(text: str) -> Callable[[], None]:
+    """Have it said if this process ends before what is returned was called: Ray ends one whose node is gone, at once."""
+    said = subprocess.Popen(
+        ["sh", "-c", 'read -r spared || echo "$0" >&2', text], stdin=subprocess.PIPE, start_new_session=True
+    )
+
+    def spare() -> None:
+        said.communicate(b"spared\n")
+
+    return spare
 
 
 def check_answers(address: str) -> None:

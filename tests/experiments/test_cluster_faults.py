@@ -134,6 +134,7 @@ def test_a_sweep_whose_head_is_gone_ends_and_goes_on_with_another(
     earlier.shutdown()
     code, _, told = driver.end(120)
     assert code not in (0, 2), told
+    assert "the same command goes on once that is there" in told
     later = RayCluster()
     try:
         later.add()
