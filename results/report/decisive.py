@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from results.comparisons import THROUGHPUT
-from results.findings import CellSummary, Change, Findings
+from results.findings import CellSummary, Change, Findings, Split
 from results.report.series import Series, series_of
 
 LEAST = 1.05  # times: a smaller difference is not worth a heading
@@ -96,6 +96,18 @@ def lowest(findings: Findings, name: str) -> list[Pair]:
     pairs = _alike(findings, changes)
     rate = min((pair.change.rate for pair in pairs), default=None)
     return [pair for pair in pairs if pair.change.rate == rate]
+
+
+def decisive_split(findings: Findings, pair: Pair | None) -> Split | None:
+    """Give the split of throughput that the answer states: at the highest rate, to the winner, from the strategy of its pair.
+
+    None without any; where none fits the pair, any at the highest rate.
+    """
+    splits = [one for one in findings.splits if one.metric == THROUGHPUT and one.total.ratio > 0]
+    if pair is not None:
+        splits = [one for one in splits if one.total.other == pair.other.key] or splits
+        splits = [one for one in splits if one.policy.base == pair.base.key] or splits
+    return max(splits, key=lambda one: one.rate, default=None)
 
 
 def _alike(findings: Findings, changes: Sequence[Change]) -> list[Pair]:

@@ -4,11 +4,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from results.comparisons import THROUGHPUT
-from results.findings import Findings, Split
+from results.findings import Findings
 from results.report import glossary, headlines, numbers
 from results.report.caveats import caveats
-from results.report.decisive import Pair, most_throughput, quickest, size_of
+from results.report.decisive import Pair, decisive_split, most_throughput, quickest, size_of
 from results.report.expected import MEANINGS
 from results.report.largest_rate import LargestRates, largest_rates
 from results.report.series import Series, main_place, side_name
@@ -158,13 +157,9 @@ def knee(one: Series, findings: Findings) -> str:
 
 def _split(findings: Findings, pair: Pair | None) -> list[Fact]:
     """Say what the policy gave and what the engine, of the throughput that the winner gains from furthest away."""
-    splits = [one for one in findings.splits if one.metric == THROUGHPUT and one.total.ratio > 0]
-    if pair is not None:
-        splits = [one for one in splits if one.total.other == pair.other.key] or splits
-        splits = [one for one in splits if one.policy.base == pair.base.key] or splits
-    if not splits:
+    chosen = decisive_split(findings, pair)
+    if chosen is None:
         return []
-    chosen: Split = max(splits, key=lambda one: one.rate)
     base, other = (side_name(side) for side in (chosen.total.base, chosen.total.other))
     whole = f"together {headlines.times(chosen.total)} the tokens/s of {base}, with {other}"
     parts = f"policy {headlines.times(chosen.policy)}, engine {headlines.times(chosen.engine)}"

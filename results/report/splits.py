@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 from results.findings import Change, Findings, Split
 from results.report import amounts, changes, drawn, glossary, headlines, numbers, theme
 from results.report.amounts import Cell
+from results.report.decisive import decisive_split, most_throughput, quickest
 from results.report.panel import SEPARATOR, Absent, Chart, Choice, Control, Mark, Panel, Table, View
 from results.report.points import error_bars
 from results.report.series import side_name
@@ -16,13 +17,15 @@ from results.report.series import side_name
 _HEADING = "How much is the strategy, how much the engine"
 _READING = (
     "Policy: the strategy changed, on the engine arrived at. Engine: the backend changed, under the strategy begun "
-    "with. The two multiply to the total exactly, so on this logarithmic axis their bars add up."
+    "with. The two multiply to the total exactly, so on this logarithmic axis their bars add up to its bar. Lines: 95 % "
+    "intervals, from three repeats on."
 )
-_PARTS = (("policy", theme.POLICY), ("engine", theme.ENGINE))
+_COLOURS = {"total": theme.INK, "policy": theme.POLICY, "engine": theme.ENGINE}
+_PARTS = tuple(_COLOURS)
 
 
 def panel(findings: Findings) -> Panel | Absent:
-    """One view for each pair of deployments and metric."""
+    """One view for each pair of deployments and metric; the first is what the answer names."""
     splits = [split for split in findings.splits if min(split.total.ratio, split.policy.ratio) > 0]
     if not splits:
         return Absent(
@@ -31,12 +34,15 @@ def panel(findings: Findings) -> Panel | Absent:
             reason="To split a gain, one strategy has to have run on two backends at one rate, and the other on "
             "one of them. No such cells have finished.",
         )
-    pairs = list(dict.fromkeys((split.total.base, split.total.other) for split in splits))
+    said = decisive_split(findings, most_throughput(findings) or quickest(findings, headlines.LATENCY))
+    said = decisive_split(findings, most_throughput(findings) or quickest(findings, headlines.LATENCY))
+    pairs = list(dict.fromkeys(map(_pair, splits)))
+    pairs.sort(key=lambda pair: said is None or pair != _pair(said))
     metrics = list(dict.fromkeys(split.metric for split in splits))
     views = {}
     for number, pair in enumerate(pairs):
         for metric in metrics:
-            chosen = [s for s in splits if (s.total.base, s.total.other) == pair and s.metric == metric]
+            chosen = [s for s in splits if _pair(s) == pair and s.metric == metric]
             views[f"{number}{SEPARATOR}{metric}"] = _view(sorted(chosen, key=lambda one: one.rate), metric)
     pair_choices = tuple(
         Choice(
@@ -59,12 +65,15 @@ def panel(findings: Findings) -> Panel | Absent:
     )
 
 
+def _pair(split: Split) -> tuple[str, str]:
+    return split.total.base, split.total.other
+
+
 def _view(splits: Sequence[Split], metric: str) -> View:
     label = glossary.label(metric)
     if not splits:
         return View(heading=f"No split of {label} for these two", charts=(_chart([], label),))
-    is_latency = glossary.metric_of(metric)[0].unit == "s"
-    judged = [split for split in splits if not (is_latency and _is_censored(split))]
+    judged = [split for split in splits if not _is_unjudged(split)]
     last = (judged or splits)[-1]
     heading = (
         f"At {numbers.rate(last.rate)}, {numbers.ratio(last.total.ratio)} the {label} = "
@@ -80,93 +89,105 @@ def _view(splits: Sequence[Split], metric: str) -> View:
     return View(heading=heading, charts=(_chart(splits, label),), note=note)
 
 
-def _is_censored(split: Split) -> bool:
-    return any(change.censored for change in (split.total, split.policy, split.engine))
+def _is_unjudged(split: Split) -> bool:
+    """Whether it is of a latency that is not the server's; a throughput stands under overload too."""
+    is_latency = glossary.metric_of(split.metric)[0].unit == "s"
+    return is_latency and any(change.censored for change in (split.total, split.policy, split.engine))
 
 
 def _chart(splits: Sequence[Split], label: str) -> Chart:
-    traces = []
-    names = [f"{numbers.rate(s.rate)}{' *' if _is_censored(s) else ''}" for s in splits]
-    totals = [split.total for split in splits]
-    bounds = [v for t in totals for v in (t.ratio, t.low, t.high) if v]
-    stacked = [
-        math.prod(r for r in (s.policy.ratio, s.engine.ratio) if (r > 1) == up)
-        for s in splits
-        for up in (True, False)
-    ]
-    reach = [*bounds, *stacked, 1 / 1.5, 1.5]
+    """Give three rows for each rate, each with its interval; what it says stands beside the plot, where no line is."""
+    bounds = [v for s in splits for part in _PARTS for v in _bounds(_part(s, part)) if v]
+    reach = [*bounds, 1 / 1.5, 1.5]
     ticks = theme.log_ticks(reach)
-    width = math.log2(max(reach) / min(reach))
-    for part, colour in _PARTS:
-        parts: list[Change] = [getattr(split, part) for split in splits]
-        traces.append(
-            go.Bar(
-                y=names,
-                x=[math.log2(change.ratio) for change in parts],
-                name=part,
-                orientation="h",
-                marker={"color": colour},
-                text=[_label(part, change, width) for change in parts],
-                textangle=0,
-                textposition="inside",
-                insidetextanchor="middle",
-                textfont={"color": theme.PAPER},
-                meta=_meta(splits),
-                hovertext=[_hover(part, change) for change in parts],
-                hovertemplate="%{hovertext}<extra></extra>",
-            )
-        )
-    traces.append(_total(names, totals).update(meta=_meta(splits)))
+    rows = [(split, part) for split in splits for part in _PARTS]
     layout = theme.layout(
-        legend=True,
-        height_px=150 + 52 * max(1, len(splits)),
+        height_px=110 + 26 * max(3, len(rows)),
         shapes=[theme.no_change("x", 0)],
-        barmode="relative",
-        bargap=0.35,
+        bargap=0.45,
         xaxis=theme.axis(
             f"times the {label}",
             tickvals=[math.log2(tick) for tick in ticks],
             ticktext=[numbers.ratio(tick) for tick in ticks],
             range=[math.log2(min(reach) / 1.1), math.log2(max(reach) * 1.1)],
         ),
-        yaxis=theme.axis("", autorange="reversed", type="category"),
+        yaxis=theme.axis(
+            "",
+            autorange="reversed",
+            type="category",
+            tickvals=[_row(*row) for row in rows],
+            ticktext=[_said(*row) for row in rows],
+            ticks="",
+        ),
     )
+    traces = [_bars(rows), *(_points(splits, part) for part in _PARTS)] if rows else []
     figure = drawn.figure(traces, layout)
     return Chart(figure=figure, summary=_summary(splits, label))
 
 
-def _meta(splits: Sequence[Split]) -> dict[str, object]:
-    """Say what the bars of two deployments belong to, for the page's filters."""
-    needs = [side for split in splits[:1] for side in (split.total.base, split.total.other)]
-    return {"needs": needs, "rates": [split.rate for split in splits]}
+def _part(split: Split, part: str) -> Change:
+    change: Change = getattr(split, part)
+    return change
 
 
-def _label(part: str, change: Change, width: float) -> str:
-    """Label a bar that is wide enough for it on an axis of `width` doublings."""
-    return f"{part} {numbers.ratio(change.ratio)}" if abs(math.log2(change.ratio)) > 0.13 * width else ""
+def _bounds(change: Change) -> tuple[float | None, ...]:
+    return change.ratio, change.low, change.high
 
 
-def _total(names: Sequence[str], totals: Sequence[Change]) -> go.Scatter:
-    logs = [math.log2(change.ratio) for change in totals]
+def _row(split: Split, part: str) -> str:
+    """Name a row of the axis: by the rate itself, for near ones read the same as text."""
+    return f"{split.rate!r} {part}"
+
+
+def _said(split: Split, part: str) -> str:
+    """Give the text of a row: of the first one of a rate with the rate, starred where its latency is not the server's."""
+    change = _part(split, part)
+    said = f"{part} {headlines.times(change) if change.low is not None else numbers.ratio(change.ratio)}"
+    if part != _PARTS[0]:
+        return said
+    return f"<b>{numbers.rate(split.rate)}{' *' if _is_unjudged(split) else ''}</b>  {said}"
+
+
+def _bars(rows: Sequence[tuple[Split, str]]) -> go.Bar:
+    """Give how far each part is from no change; the first trace, so that the rows are in its order."""
+    sides = _sides([split for split, _ in rows])
+    return go.Bar(
+        y=[_row(*row) for row in rows],
+        x=[math.log2(_part(*row).ratio) for row in rows],
+        orientation="h",
+        showlegend=False,
+        hoverinfo="skip",
+        opacity=0.3,
+        marker={"color": [_COLOURS[part] for _, part in rows]},
+        meta={"needs": sides, "rates": [split.rate for split, _ in rows]},
+    )
+
+
+def _points(splits: Sequence[Split], part: str) -> go.Scatter:
+    changes_of = [_part(split, part) for split in splits]
+    logs = [math.log2(change.ratio) for change in changes_of]
     return go.Scatter(
-        y=list(names),
+        y=[_row(split, part) for split in splits],
         x=logs,
         mode="markers",
-        name="total",
-        marker={
-            "color": theme.INK,
-            "symbol": "diamond",
-            "size": 11,
-            "line": {"color": theme.PAPER, "width": 1.5},
-        },
+        name=part,
+        meta={"needs": _sides(splits), "rates": [split.rate for split in splits]},
+        marker={"color": _COLOURS[part], "symbol": "diamond" if part == "total" else "circle", "size": 10},
         error_x=error_bars(
-            [math.log2(c.high) - x if c.high else None for c, x in zip(totals, logs, strict=True)],
-            [x - math.log2(c.low) if c.low else None for c, x in zip(totals, logs, strict=True)],
-            color=theme.INK,
+            [math.log2(c.high) - x if c.high else None for c, x in zip(changes_of, logs, strict=True)],
+            [x - math.log2(c.low) if c.low else None for c, x in zip(changes_of, logs, strict=True)],
+            color=_COLOURS[part],
+            thickness=1.8,
+            width=5,
         ),
-        hovertext=[_hover("total", change) for change in totals],
+        hovertext=[_hover(part, change) for change in changes_of],
         hovertemplate="%{hovertext}<extra></extra>",
     )
+
+
+def _sides(splits: Sequence[Split]) -> list[str]:
+    """Give the two deployments that rows belong to, for the page's filters."""
+    return [side for split in splits[:1] for side in (split.total.base, split.total.other)]
 
 
 def _hover(part: str, change: Change) -> str:
