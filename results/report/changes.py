@@ -19,8 +19,8 @@ from results.report.series import Series, main_place, rates_of, series_of, side_
 
 _READING = (
     "A ratio on a logarithmic axis: half and double are equally far from no change. An interval that contains 1× "
-    "reads “no difference shown”. Hollow: one side was overloaded or cut off, so its latency describes the drain limit, "
-    "not the server; a throughput compared there stands."
+    "reads “no difference shown”, and its marker is grey. Hollow: one side was overloaded, so its latency describes the "
+    "drain limit, not the server; a throughput compared there stands."
 )
 _STATISTICS = ("p50", "p99")
 _DODGE = 1.035  # neighbours at one rate are drawn side by side
@@ -101,7 +101,7 @@ def _chart(base: Series, changes: Sequence[Change], metric: str, series: Sequenc
     for position, other in enumerate(others):
         points = sorted((c for c in of_metric if c.other == other), key=lambda change: change.rate)
         shift = min(_DODGE, _MOST_DODGE ** (2 / len(others))) ** (position - (len(others) - 1) / 2)
-        traces.append(_line(found[other], points, shift))
+        traces.append(_line(found[other], base, points, shift))
     rates = rates_of(series)
     values = [v for c in of_metric for v in (c.ratio, c.low, c.high) if v is not None and v > 0] or [1.0]
     low, high = min(*values, 1 / 1.3), max(*values, 1.3)
@@ -117,8 +117,9 @@ def _chart(base: Series, changes: Sequence[Change], metric: str, series: Sequenc
     return Chart(figure=figure, title=title, summary=_summary(base, of_metric, title))
 
 
-def _line(one: Series, points: Sequence[Change], shift: float) -> go.Scatter:
+def _line(one: Series, base: Series, points: Sequence[Change], shift: float) -> go.Scatter:
     colour = one.style.colour
+    marked = [theme.MUTED if change.low is not None and not change.shown else colour for change in points]
     return go.Scatter(
         x=[change.rate * shift for change in points],
         y=[change.ratio for change in points],
@@ -127,10 +128,10 @@ def _line(one: Series, points: Sequence[Change], shift: float) -> go.Scatter:
         meta={"series": one.key, "rates": [change.rate for change in points]},
         line={"color": colour, "dash": one.style.dash, "width": 1.5},
         marker={
-            "color": colour,
+            "color": marked,
             "size": 9,
-            "symbol": [symbol(one, overloaded=change.censored) for change in points],
-            "line": {"width": 2, "color": colour},
+            "symbol": [symbol(one, overloaded=_is_overloaded(change, one, base)) for change in points],
+            "line": {"width": 2, "color": marked},
         },
         error_y=error_bars(
             [None if c.high is None else c.high - c.ratio for c in points],
@@ -142,6 +143,11 @@ def _line(one: Series, points: Sequence[Change], shift: float) -> go.Scatter:
         text=[_hover(change) for change in points],
         hovertemplate="%{text}<extra></extra>",
     )
+
+
+def _is_overloaded(change: Change, *both: Series) -> bool:
+    """Whether a side was, which is what hollow says in every figure: one that was only cut off says so on hover."""
+    return any(cell.overloaded for one in both if (cell := one.at(change.rate)) is not None)
 
 
 def _hover(change: Change) -> str:
