@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 
 from results.errors import StoreError
 from results.metrics import arrival_rates, column
+from results.report import numbers
 
 LIMITS: Mapping[str, tuple[str, str]] = {  # key → metric of a request, name
     "ttft_ms": ("ttft_s", "TTFT"),
@@ -56,8 +57,8 @@ class Slo:
 
     @property
     def text(self) -> str:
-        """As a person reads it: TTFT ≤ 500 ms, E2E ≤ 2000 ms."""
-        return ", ".join(f"{LIMITS[name][1]} ≤ {value:g} ms" for name, value in self.limits.items())
+        """As a person reads it: TTFT ≤ 500 ms, E2E ≤ 2 s."""
+        return ", ".join(f"{LIMITS[name][1]} ≤ {numbers.limit(value)}" for name, value in self.limits.items())
 
     def of(self, measure: str) -> str:
         """The name of one of MEASURES for this SLO among a trial's metrics."""

@@ -26,6 +26,14 @@ def duration(seconds: float | None) -> str:
     return f"{number(seconds)} s"
 
 
+def limit(limit_ms: float) -> str:
+    """Give a limit as it is, which a measured value is not: 500 ms, 2.0005 s, 1,000,000 s."""
+    value, unit = (limit_ms, "ms") if limit_ms < 1000 else (limit_ms / 1000, "s")
+    if not 1e-6 <= value < 1e15:
+        return f"{value:.3g} {unit}"
+    return f"{value:,.6f}".rstrip("0").rstrip(".") + f" {unit}"
+
+
 def share(value: float | None) -> str:
     """Give a share in per cent."""
     return NOTHING if value is None else f"{number(100 * value)} %"

@@ -123,5 +123,5 @@ class Absent:
 
 
 def unbroken(text: str) -> str:
-    """Keep a setting such as "dynamic · 8 · 50 ms" on one line, and a number with its unit."""
-    return _UNITS.sub("\\1\u00a0\\2", text.replace(" · ", "\u00a0·\u00a0"))
+    """Keep a setting such as "dynamic · 8 · 50 ms" on one line, and a number with its unit and its "≤"."""
+    return _UNITS.sub("\\1\u00a0\\2", text.replace(" · ", "\u00a0·\u00a0").replace("≤ ", "≤\u00a0"))

@@ -84,7 +84,21 @@ def test_an_slo_reads_back_from_its_key() -> None:
     slo = Slo(ttft_ms=500, e2e_ms=2000.5)
     assert slo.key == "ttft_ms=500,e2e_ms=2000.5"
     assert parse(slo.key) == slo
-    assert slo.text == "TTFT ≤ 500 ms, E2E ≤ 2000.5 ms"
+    assert slo.text == "TTFT ≤ 500 ms, E2E ≤ 2.0005 s"
+
+
+@pytest.mark.parametrize(
+    ("limit_ms", "text"),
+    [
+        (0.25, "0.25 ms"),
+        (999.5, "999.5 ms"),
+        (1000, "1 s"),
+        (1234567.8, "1,234.5678 s"),
+        (1e9, "1,000,000 s"),
+    ],
+)
+def test_a_limit_is_written_as_it_is(limit_ms: float, text: str) -> None:
+    assert Slo(e2e_ms=limit_ms).text == f"E2E ≤ {text}"
 
 
 @pytest.mark.parametrize("text", ["", "500", "ttft_ms", "ttft_ms=fast", "ttft=5", "ttft_ms=0", "e2e_ms=inf"])

@@ -68,11 +68,18 @@ const readLimit = (text) => {
   return limitMs > 0 ? limitMs : NaN;
 };
 
+// A limit as it is, as results/report/numbers.py writes it.
+const exactLimit = (limitMs) => {
+  const [value, unit] = limitMs < 1000 ? [limitMs, "ms"] : [limitMs / 1000, "s"];
+  const text = value >= 1e-6 && value < 1e15 ? value.toLocaleString("en-US", { maximumFractionDigits: 6 }) : value.toPrecision(3);
+  return `${text} ${unit}`;
+};
+
 const LIMIT_NAMES = { ttft_ms: "TTFT", tpot_ms: "TPOT", itl_ms: "ITL p99", e2e_ms: "E2E" };
 const limitsText = (limits) =>
   Object.entries(LIMIT_NAMES)
     .filter(([key]) => limits[key] !== undefined)
-    .map(([key, name]) => `${name} ≤ ${limits[key]} ms`)
+    .map(([key, name]) => `${name} ≤ ${exactLimit(limits[key])}`)
     .join(", ");
 
 // The mean over repeats, null if one has no value (as CellSummary.mean).

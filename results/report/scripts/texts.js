@@ -2,8 +2,8 @@
 
 const escaped = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 
-// Keep a setting such as "dynamic · 8 · 50 ms" on one line, and a number with its unit.
-const unbroken = (text) => text.replaceAll(" · ", "\u00a0·\u00a0").replace(/(\d) (%|ms\b|s\b)/g, "$1\u00a0$2");
+// Keep a setting such as "dynamic · 8 · 50 ms" on one line, and a number with its unit and its "≤".
+const unbroken = (text) => text.replaceAll(" · ", "\u00a0·\u00a0").replaceAll("≤ ", "≤\u00a0").replace(/(\d) (%|ms\b|s\b)/g, "$1\u00a0$2");
 
 const numberText = (value) => {
   if (value === null || !Number.isFinite(value)) return "–";
