@@ -59,6 +59,11 @@ class TrialSummary:
     padded: PaddedBatches | None = None  # where batches are padded, or memory ended some
     served: Served | None = None  # what goodput at any SLO needs
 
+    @property
+    def counts(self) -> bool:
+        """Whether it is a repeat of its cell; one whose replica changed is of two replicas, and is invalid."""
+        return not self.has("replica-changed")
+
     def has(self, name: VerdictName) -> bool:
         """Whether the trial got this verdict."""
         return any(verdict.name == name for verdict in self.verdicts)
@@ -254,3 +259,4 @@ class Findings:
     expectations: tuple[Expectation, ...] = ()
     guides: tuple[Guide, ...] = ()  # theory, not measured
     occupancy: tuple[Occupancy, ...] = ()  # of a simulated sweep
+    invalid: tuple[CellSummary, ...] = ()  # the trials that do not count, which are in no cell

@@ -34,7 +34,7 @@ def find(store: Store, spread: Spread = map, *, not_before: Starts | None = None
     `spread`: what maps a function over parts of the store, such as the `map` of a pool of processes. Depends on the rows alone, not on how they were split into files or in which order they are read.
     """
     summaries = [_labelled(one) for one in with_drift(_summaries(store, spread, not_before or {}))]
-    cells = _cells(summaries)
+    cells = _cells(one for one in summaries if one.counts)
     found_changes, found_splits = changes(cells), splits(cells)
     sweep = store.read_sweep() or {}
     return Findings(
@@ -49,6 +49,7 @@ def find(store: Store, spread: Spread = map, *, not_before: Starts | None = None
         planned_cells=_planned_cells(sweep, len(summaries)),
         slos=slos_of(sweep),
         expectations=expectations(cells),
+        invalid=tuple(_cells(one for one in summaries if not one.counts)),
     )
 
 
@@ -157,14 +158,13 @@ def summarise_all(
     ]
 
 
-def _cells(summaries: list[TrialSummary]) -> list[CellSummary]:
-    """Group repeats; a trial whose replica changed is invalid and belongs to no cell."""
+def _cells(summaries: Iterable[TrialSummary]) -> list[CellSummary]:
+    """Group repeats."""
     groups: dict[tuple[str, str, str, str, str, float], list[TrialSummary]] = defaultdict(list)
     for one in summaries:
-        if not one.has("replica-changed"):
-            trial = one.trial
-            key = (trial.strategy, trial.setting, trial.backend, trial.model, trial.device, trial.rate)
-            groups[key].append(one)
+        trial = one.trial
+        key = (trial.strategy, trial.setting, trial.backend, trial.model, trial.device, trial.rate)
+        groups[key].append(one)
     return ordered(
         [
             CellSummary(

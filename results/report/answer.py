@@ -96,7 +96,7 @@ def headline(findings: Findings, series: Sequence[Series]) -> str:
 
 
 def _progress(findings: Findings) -> str:
-    done = sum(not trial.has("replica-changed") for trial in findings.trials)
+    done = sum(trial.counts for trial in findings.trials)
     planned = findings.planned_cells
     failed = f", {numbers.count(len(findings.failures), 'failed attempt')}" if findings.failures else ""
     return f"{done:,} of {numbers.count(planned, 'planned cell')} done{failed}"

@@ -44,7 +44,7 @@ def _of_the_whole(findings: Findings) -> Iterator[Caveat]:
         one.trial.backend.startswith("simulated") for one in findings.trials
     ):
         yield Caveat(words="nothing was measured: a simulation", detail=_premise(findings))
-    done = sum(not one.has("replica-changed") for one in findings.trials)
+    done = sum(one.counts for one in findings.trials)
     if 2 * done < findings.planned_cells:
         cells = numbers.count(findings.planned_cells, "planned cell")
         yield Caveat(words="most of the sweep is still to be done", detail=f"{done:,} of {cells}")

@@ -76,6 +76,7 @@ def together(sweeps: Sequence[Shown]) -> Findings:
         expectations=(),
         guides=tuple(one for found in all_of for one in found.guides),
         occupancy=tuple(one for found in all_of for one in found.occupancy),
+        invalid=tuple(one for found in all_of for one in found.invalid),
     )
 
 
@@ -118,4 +119,5 @@ def _named(findings: Findings, name: str) -> Findings:
         knees={side(key): knee for key, knee in findings.knees.items()},
         guides=tuple(replace(one, sweep=name) for one in findings.guides),
         occupancy=tuple(replace(one, sweep=name) for one in findings.occupancy),
+        invalid=tuple(replace(one, sweep=name) for one in findings.invalid),
     )
