@@ -97,7 +97,7 @@ def _chart(
     for place, (name, line) in enumerate(lines.items()):
         values = [value(step) for step in line]
         texts = [f"{numbers.number(one)} {unit}" for one in values]
-        dash = series_style.style("", name, 0).dash if len(lines) > 1 else "solid"
+        dash = series_style.style("", name).dash if len(lines) > 1 else "solid"
         traces.append(_line(name, batches, values, texts, colour=COLOURS[place % 2], dash=dash))
     layout = theme.layout(
         height_px=HEIGHT_PX,

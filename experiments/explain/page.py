@@ -63,13 +63,11 @@ def headline(explanation: Explanation) -> str:
 
 def series_of(theories: Sequence[Theory]) -> tuple[Series, ...]:
     """One series for each setting, without cells, styled as a sweep's page styles it."""
-    known: dict[str, list[str]] = {}
+    settings = [one.setting for one in theories]
+    places = series_style.places((one.strategy, one.label, one.knobs) for one in settings)
     found = []
     for theory in theories:
         setting = theory.setting
-        labels = known.setdefault(setting.strategy, [])
-        if setting.label not in labels:
-            labels.append(setting.label)
         found.append(
             Series(
                 strategy=setting.strategy,
@@ -78,7 +76,9 @@ def series_of(theories: Sequence[Theory]) -> tuple[Series, ...]:
                 place=backend_name(setting.backend),
                 key=f"{setting.backend} / {setting.label}",
                 cells=(),
-                style=series_style.style(setting.strategy, setting.backend, labels.index(setting.label)),
+                style=series_style.style(
+                    setting.strategy, setting.backend, places[setting.strategy, setting.label]
+                ),
             )
         )
     return tuple(found)

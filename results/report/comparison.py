@@ -129,7 +129,7 @@ def _points(
     cells: Sequence[tuple[Compared, Change, float | None, float | None]],
     metric: str,
 ) -> go.Scatter:
-    styles = [series_style.style(cell.strategy, backend, 0) for cell, *_ in cells]
+    styles = [series_style.style(cell.strategy, backend) for cell, *_ in cells]
     symbol = "circle" if backend == _backends(found)[0] else "diamond"
     return go.Scatter(
         x=[a for _, _, a, _ in cells],
@@ -176,7 +176,7 @@ def _changes(found: Comparison) -> Panel:
             None if one.low is None else at - 100 * (one.low - 1)
             for (_, one), at in zip(cells, percent, strict=True)
         ]
-        colours = [series_style.style(cell.strategy, cell.backend, 0).colour for cell, _ in cells]
+        colours = [series_style.style(cell.strategy, cell.backend).colour for cell, _ in cells]
         trace = go.Scatter(
             x=percent,
             y=[escape(cell.name) for cell, _ in cells],

@@ -52,6 +52,7 @@ GENERATOR = '<meta name="generator" content="batchyard">'
 
 _HERE = Path(__file__).parent
 _HEAD_BYTES = 2_000
+_MOST_KEYS = 12  # of a legend beside each figure; with more it stands in the bar that stays in sight
 
 
 def write(page: str, path: str | os.PathLike[str]) -> None:
@@ -100,6 +101,7 @@ def frame(
         ),
         colours=_embedded(theme.DARK),
         series=series,
+        many=len(series) > _MOST_KEYS,
         known_series=_embedded([one.filters() for one in series]),
         blocks=blocks,
         plotly=Markup(get_plotlyjs()),

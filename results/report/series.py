@@ -22,6 +22,7 @@ class Series:
     cells: tuple[CellSummary, ...]  # by rate
     style: series_style.Style
     sweep: str = ""  # its name where the page has several
+    invalid: tuple[CellSummary, ...] = ()  # its trials that do not count, by rate
 
     @property
     def name(self) -> str:
@@ -53,14 +54,13 @@ def series_of(findings: Findings) -> tuple[Series, ...]:
     The dash says the backend. Of several sweeps the first has the dashes that it would have alone, and each place of
     the others one that is not taken yet.
     """
-    settings: dict[str, list[str]] = {}
+    places = series_style.places(
+        (cell.strategy, cell.setting, cell.trials[0].trial.knobs) for cell in findings.cells if cell.trials
+    )
     dashes: dict[tuple[str, str], str] = {}
     found = []
     for extra, cells in _groups(findings.cells):
         first = cells[0]
-        known = settings.setdefault(first.strategy, [])
-        if first.setting not in known:
-            known.append(first.setting)
         own = series_style.dash_of(first.backend)
         if first.sweep != findings.cells[0].sweep and (first.sweep, first.backend) not in dashes:
             own = series_style.another_dash(dashes.values())
@@ -73,8 +73,11 @@ def series_of(findings: Findings) -> tuple[Series, ...]:
                 place=" · ".join([backend_name(first.backend), *_told(first, extra)]),
                 key=" / ".join([first.backend, first.setting, *extra]),
                 cells=tuple(sorted(cells, key=lambda cell: cell.rate)),
-                style=series_style.style(first.strategy, first.backend, known.index(first.setting), dash),
+                style=series_style.style(
+                    first.strategy, first.backend, places[first.strategy, first.setting], dash
+                ),
                 sweep=first.sweep,
+                invalid=tuple(one for one in findings.invalid if _identity(one) == _identity(first)),
             )
         )
     return tuple(found)
@@ -85,13 +88,16 @@ def _groups(cells: Sequence[CellSummary]) -> Iterator[tuple[list[str], list[Cell
     groups: dict[tuple[str, ...], list[CellSummary]] = {}
     for cell in cells:
         if cell.trials:
-            key = (cell.sweep, cell.setting, cell.backend, cell.model, cell.device)
-            groups.setdefault(key, []).append(cell)
+            groups.setdefault(_identity(cell), []).append(cell)
     for (sweep, _, _, model, device), members in groups.items():
         of_sweep = [key for key in groups if key[0] == sweep]
         several = [len({key[place] for key in of_sweep}) > 1 for place in (3, 4)]
         extra = [name for name, is_told in zip((model, device), several, strict=True) if is_told]
         yield [*extra, *([sweep] if sweep else [])], members
+
+
+def _identity(cell: CellSummary) -> tuple[str, ...]:
+    return cell.sweep, cell.setting, cell.backend, cell.model, cell.device
 
 
 def main_place(series: Sequence[Series]) -> str:
@@ -129,3 +135,8 @@ def sides(side: str) -> tuple[str, str]:
 def rates_of(series: Sequence[Series]) -> list[float]:
     """Give every arrival rate, lowest first."""
     return sorted({cell.rate for one in series for cell in one.cells})
+
+
+def drawn_rates(series: Sequence[Series]) -> list[float]:
+    """Give those, and the rates of the trials that do not count: what an axis has to reach."""
+    return sorted({*rates_of(series), *(cell.rate for one in series for cell in one.invalid)})

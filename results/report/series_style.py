@@ -1,10 +1,10 @@
-"""How a series is drawn: hue says the strategy, shade and marker its setting, the dash of the line where it ran.
+"""How a series is drawn: hue says the strategy, shade and marker its knobs, the dash of the line where it ran.
 
 The hues are from Okabe and Ito's colour-blind-safe palette (Color Universal Design, 2008); shades of one hue differ
-in lightness, and markers differ with them.
+in lightness and saturation (made in OKLCH, at the hue of the first).
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from results.records import SIMULATED
@@ -15,34 +15,34 @@ FAMILIES: dict[str, tuple[tuple[str, str], ...]] = {
         ("#c4520a", "#f08a4b"),
         ("#e08a50", "#f8b58c"),
         ("#8f3a04", "#d9702f"),
-        ("#b07a1a", "#dcae54"),
-        ("#d9534a", "#f2908a"),
-        ("#6b4a33", "#c3a189"),
+        ("#a5725c", "#c49275"),
+        ("#6d4431", "#97684d"),
+        ("#441700", "#ffe1d1"),
     ),
     "dynamic": (
         ("#0067a8", "#56aeea"),
         ("#4f9bd0", "#9fd2f6"),
         ("#003f6b", "#2f8fd4"),
-        ("#6a6fd0", "#a3a6f0"),
-        ("#0092b3", "#4cc5e3"),
-        ("#7d95b3", "#b9cbe2"),
+        ("#6484a2", "#7da4c1"),
+        ("#38536b", "#537995"),
+        ("#002846", "#d3ecff"),
     ),
     "continuous": (
         ("#007f5c", "#35c79b"),
         ("#47a98b", "#8fe3c6"),
         ("#00523b", "#1aa87d"),
-        ("#5d9a2c", "#9ad06a"),
-        ("#008f8f", "#45c9c9"),
-        ("#7a8f6a", "#b5c7a5"),
+        ("#648a79", "#73ad96"),
+        ("#38584a", "#49826d"),
+        ("#002f20", "#caf3e2"),
     ),
 }
 OTHERS: tuple[tuple[str, str], ...] = (
     ("#a0457f", "#e08fc2"),
     ("#c27fa9", "#efb9da"),
     ("#702a57", "#c9679f"),
-    ("#c0507a", "#ef94b3"),
-    ("#8a5cb0", "#bf9be0"),
-    ("#9a8090", "#cbb8c4"),
+    ("#9b718a", "#b990a9"),
+    ("#664357", "#8d677e"),
+    ("#411130", "#fcdef0"),
 )
 _SYMBOLS: dict[str, tuple[str, ...]] = {
     "naive": ("square", "cross", "pentagon"),
@@ -98,15 +98,48 @@ class Style:
         return STROKES[self.dash]
 
 
-def style(family: str, backend: str, position: int, dash: str | None = None) -> Style:
-    """Give the style of the family's setting number `position` (from 0) on a backend, or with a dash of its own."""
+def style(family: str, backend: str, place: tuple[int, int] = (0, 0), dash: str | None = None) -> Style:
+    """Give the style of the family's setting at a place (`places`) on a backend, or with a dash of its own."""
+    shade, marker = place
     shades = FAMILIES.get(family, OTHERS)
     symbols = _SYMBOLS.get(family, _OTHER_SYMBOLS)
     return Style(
-        colour=shades[position % len(shades)][0],
+        colour=shades[shade % len(shades)][0],
         dash=dash or dash_of(backend),
-        symbol=symbols[(position + position // len(shades)) % len(symbols)],
+        symbol=symbols[marker % len(symbols)],
     )
+
+
+def places(
+    settings: Iterable[tuple[str, str, Mapping[str, object]]],
+) -> dict[tuple[str, str], tuple[int, int]]:
+    """Give the place of each (strategy, setting), of their knobs: it looks alike on every backend."""
+    knobs: dict[str, dict[str, Mapping[str, object]]] = {}
+    for strategy, setting, of in settings:
+        knobs.setdefault(strategy, {}).setdefault(setting, of)
+    return {
+        (strategy, setting): place
+        for strategy, of_family in knobs.items()
+        for setting, place in zip(of_family, _places(list(of_family.values())), strict=True)
+    }
+
+
+def _places(knobs: Sequence[Mapping[str, object]]) -> list[tuple[int, int]]:
+    """Give the shade and the marker of each setting of a family, by number from 0.
+
+    Of max_batch_size and the other knobs together, the one with more values is the shade and the other the marker.
+    Where only one varies, or there are more than there are looks, settings differ in both, one after the other.
+    """
+    sizes = [repr(one.get("max_batch_size")) for one in knobs]
+    others = [repr(sorted((k, v) for k, v in one.items() if k != "max_batch_size")) for one in knobs]
+    by_size, by_other = ([list(dict.fromkeys(of)).index(one) for one in of] for of in (sizes, others))
+    if max(by_size, default=0) > max(by_other, default=0):
+        by_size, by_other = by_other, by_size
+    found = list(zip(by_other, by_size, strict=True))
+    fits = max(by_other, default=0) < len(OTHERS) and max(by_size, default=0) < len(_OTHER_SYMBOLS)
+    if fits and any(by_size) and len(set(found)) == len(found):
+        return found
+    return [(n % len(OTHERS), n + n // len(OTHERS)) for n in range(len(knobs))]
 
 
 def dash_of(backend: str) -> str:

@@ -1,6 +1,7 @@
 """Several sweeps on one page: named apart, drawn apart, compared within themselves alone."""
 
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 from results.findings import Findings
@@ -64,6 +65,27 @@ def test_many_settings_of_one_strategy_look_different(findings: Findings) -> Non
     cells = tuple(replace(cell, strategy="dynamic", setting=f"dynamic · {n}") for n in range(18))
     assert len({look(one) for one in series_of(replace(findings, cells=cells))}) == 18
     assert len({one.style.colour for one in series_of(replace(findings, cells=cells[:6]))}) == 6
+
+
+def test_shade_says_one_knob_and_marker_the_other(findings: Findings) -> None:
+    """3 waits × 2 sizes of one strategy, on two backends."""
+    first = findings.cells[0]
+    trial = first.trials[0]
+    cells = []
+    for backend, size, wait in product(("huggingface", "vllm"), (8, 32), (20, 100, 500)):
+        knobs = {"max_batch_size": size, "max_wait_ms": wait}
+        summary = replace(trial, trial=trial.trial.model_copy(update={"knobs": knobs}))
+        setting = f"dynamic · {size} · {wait} ms"
+        cells.append(replace(first, strategy="dynamic", setting=setting, backend=backend, trials=(summary,)))
+    series = series_of(replace(findings, cells=tuple(cells)))
+    assert len({look(one) for one in series}) == 12
+    knobs_of = {one.key: one.cells[0].trials[0].trial.knobs for one in series}
+    for of, knob in (
+        (lambda one: one.style.colour, "max_wait_ms"),
+        (lambda one: one.style.symbol, "max_batch_size"),
+    ):
+        for a, b in product(series, series):
+            assert (of(a) == of(b)) == (knobs_of[a.key][knob] == knobs_of[b.key][knob])
 
 
 def look(one: Series) -> tuple[str, str, str]:
