@@ -205,6 +205,55 @@ def test_a_rate_that_is_filtered_out_is_not_offered_and_what_speaks_of_all_says_
     assert quiet(browser)
 
 
+def test_with_nothing_selected_the_figures_say_so_instead_of_empty_axes(opened: Any) -> None:
+    said = (
+        "return ['throughput', 'latency', 'goodput', 'tradeoff', 'changes', 'pareto', 'splits', 'batches'].map(id => ["
+        "[...document.querySelectorAll(`#${id} [data-chart]`)].every(e => e.textContent.includes('Nothing is selected')),"
+        "document.querySelectorAll(`#${id} :is(.xtick, .ytick)`).length > 0])"
+    )
+    opened.find_element(By.CSS_SELECTOR, "#filters details[data-filter=setting] summary").send_keys(
+        Keys.ENTER
+    )
+    opened.find_element(By.CSS_SELECTOR, "#filters [aria-label='Hide every strategy']").send_keys(Keys.ENTER)
+    until(opened, DRAWN, "yes")
+    assert opened.execute_script(said) == [[True, False]] * 8
+    opened.find_element(By.CSS_SELECTOR, "#filters [aria-label='Reset all filters']").send_keys(Keys.ENTER)
+    until(opened, DRAWN, "yes")
+    assert opened.execute_script(said) == [[False, True]] * 8
+    assert quiet(opened)
+
+
+def test_many_settings_have_one_legend_that_stays_in_sight(
+    browser: Any, findings: Findings, made_store: Store, tmp_path: Path
+) -> None:
+    """Not one beside each figure; it names and switches every setting."""
+    more = [replace(one, setting=f"{one.setting} · again") for one in findings.cells]
+    many = replace(findings, cells=(*findings.cells, *more), sentences=())
+    write_page(many, made_store, tmp_path / "many.html")
+    open_page(browser, tmp_path / "many.html")
+    places = browser.execute_script(
+        "return [...document.querySelectorAll('div.legend')].map(e => e.closest('[id]').id)"
+    )
+    assert places == ["filters", "curves"]
+    browser.execute_script("document.querySelector('#changes').scrollIntoView()")
+    browser.find_element(By.CSS_SELECTOR, "#filters details.keys summary").click()
+    keys = browser.find_elements(By.CSS_SELECTOR, "#filters button[data-series]")
+    assert [key.accessible_name for key in keys] == [
+        one.name for one in sorted(series_of(many), key=lambda one: one.place)
+    ]
+    boxes = [(key.rect["x"], key.rect["y"], key.rect["width"], key.rect["height"]) for key in keys]
+    for n, (x, y, width, height) in enumerate(boxes):
+        assert not [1 for a, b, *_ in boxes[n + 1 :] if x < a + 1 < x + width and y < b + 1 < y + height]
+    first = next(key for key in keys if key.get_attribute("data-series") == NAIVE)
+    first.click()
+    until(browser, DRAWN, "yes")
+    assert browser.execute_script(
+        "return [...document.querySelectorAll('[data-chart]')].flatMap(e => e.data)"
+        f".filter(t => t.meta?.series === '{NAIVE}').every(t => t.visible === false)"
+    )
+    assert link_of(browser) == {"without-series": [NAIVE]}
+
+
 def test_a_filter_by_backend_takes_its_series_from_figures_legends_tables_and_sentences(opened: Any) -> None:
     click_filter(opened, "backend", "huggingface")
     visible = opened.execute_script(
@@ -285,7 +334,7 @@ def test_what_is_typed_is_what_goodput_is_counted_for(opened: Any) -> None:
     assert "one limit at least" in text(opened, "#goodput [role=status]")
     type_into(opened, "e2e_ms", "1,5 s")
     assert text(opened, "#goodput [role=status]") == ""
-    assert "E2E ≤ 1500 ms" in text(opened, "#goodput h3")
+    assert "E2E ≤ 1.5 s" in text(opened, "#goodput h3")
 
 
 def test_the_goodput_that_the_page_counts_is_the_stores(opened: Any, findings: Findings) -> None:

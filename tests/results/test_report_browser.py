@@ -186,7 +186,10 @@ def test_nothing_overflows_and_no_labels_of_an_axis_overlap(browser: Any, page: 
         "return [...document.querySelectorAll('#splits .ytick text')].map(e => e.getBoundingClientRect().right > left)"
     )
     assert set(browser.execute_script(crossed)) == {False}  # no line of the plot strikes through a label
-    assert browser.execute_script("return document.querySelectorAll('#splits :is(.bartext, .textpoint)').length") == 0
+    assert (
+        browser.execute_script("return document.querySelectorAll('#splits :is(.bartext, .textpoint)').length")
+        == 0
+    )
     beyond = "const e = document.querySelector('#trials').parentElement; return e.scrollWidth - e.clientWidth"
     assert width_px < 1400 or browser.execute_script(beyond) <= 0  # on a narrow page it scrolls
 

@@ -1,6 +1,7 @@
 // Draws panels: what is near the viewport at once, the rest when the browser has time.
 
 const panels = JSON.parse(new TextDecoder().decode(await inflate(decodeBase64(document.getElementById("panels").textContent))));
+const NOTHING_SELECTED = "Nothing is selected";
 const PRINT_WIDTH_PX = 680, PRINT_HEIGHT_PX = 860; // a figure keeps to one sheet, Letter or A4
 const PLOT = {
   responsive: true,
@@ -52,9 +53,27 @@ const specOf = (chart, scheme) => {
   return spec;
 };
 
+// Whether the filters leave none of a chart's points; lines of theory and those of no series are no points.
+const isEmptied = (chart, { data }) => {
+  const hasPoints = ({ meta, visible, x, y, z }) =>
+    meta && !meta.theory && visible !== false && [x, y, z].some((values) => values?.length);
+  if (chart.data.some(hasPoints)) return !data.some(hasPoints);
+  return chart.summary === NOTHING_LEFT;
+};
+
+// What is drawn in its place: words instead of empty axes.
+const inWords = ({ layout }) => {
+  const bare = Object.fromEntries(Object.entries(layout).filter(([key]) => !/^[xy]axis/.test(key)));
+  const text = { text: NOTHING_SELECTED, showarrow: false, xref: "paper", yref: "paper", x: 0.5, y: 0.5, font: { size: 15 } };
+  const hidden = { visible: false };
+  return { data: [], layout: { ...bare, xaxis: hidden, yaxis: hidden, shapes: [], annotations: [text], showlegend: false } };
+};
+
 const drawChart = (element, chart, ofAll) => {
-  element.setAttribute("aria-label", ofAll ? OF_ALL + chart.summary : chart.summary);
-  const spec = specOf(chart, coloured);
+  const found = specOf(chart, coloured);
+  const nothing = isEmptied(chart, found);
+  const spec = nothing ? inWords(found) : found;
+  element.setAttribute("aria-label", nothing ? NOTHING_SELECTED : ofAll ? OF_ALL + chart.summary : chart.summary);
   if (printed.now) Object.assign(spec.layout, { width: PRINT_WIDTH_PX, height: Math.min(spec.layout.height, PRINT_HEIGHT_PX) });
   return Plotly.react(element, spec.data, spec.layout, PLOT);
 };
