@@ -17,8 +17,8 @@ from results.report.curve_parts import (
 )
 from results.report.glossary import Metric
 from results.report.panel import SEPARATOR, Absent, Chart, Panel, View
-from results.report.points import all_values, line
-from results.report.series import Series, rates_of, series_of
+from results.report.points import crosses, drawn_values, line
+from results.report.series import Series, drawn_rates, rates_of, series_of
 
 
 def throughput(findings: Findings) -> Panel | Absent:
@@ -74,9 +74,9 @@ def latency(findings: Findings) -> Panel | Absent:
 
 def _against_rate(series: Sequence[Series], metric: Metric, statistic: str, guides: Sequence[Guide]) -> Chart:
     name = metric.of(statistic) if statistic else metric.key
+    rates = drawn_rates(series)
     traces = theory.lines(series, guides, metric, name)
     if metric.unit == "req/s":
-        rates = rates_of(series)
         traces.append(
             go.Scatter(
                 x=rates,
@@ -89,7 +89,8 @@ def _against_rate(series: Sequence[Series], metric: Metric, statistic: str, guid
         )
     for one in series:
         traces.append(line(one, [cell.rate for cell in one.cells], name))
-    values = all_values(series, name)
+    traces += crosses(series, name)
+    values = drawn_values(series, name)
     title = f"{glossary.label(name)} ({metric.unit})"
     if metric.unit == "ratio":
         title = glossary.label(name)
@@ -100,7 +101,7 @@ def _against_rate(series: Sequence[Series], metric: Metric, statistic: str, guid
             title, rangemode="tozero", **({"tickformat": ".0%"} if metric.unit == "ratio" else {})
         )
     )
-    layout = theme.layout(height_px=430, xaxis=rate_axis(rates_of(series)), yaxis=y)
+    layout = theme.layout(height_px=430, xaxis=rate_axis(rates), yaxis=y)
     figure = drawn.figure(traces, layout)
     return Chart(figure=figure, summary=summary(series, name))
 

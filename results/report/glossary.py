@@ -62,7 +62,7 @@ _MEANINGS: dict[str, str] = {
     "process's doing.",
     "cap-fell": "A batch of naive ran out of memory, and the ones after it were smaller than N for a while: this is not the "
     "batch size that was asked for.",
-    "replica-changed": "The replica or engine was replaced or died in mid-trial: the trial does not count.",
+    "replica-changed": "The replica or engine was replaced or died in mid-trial: the trial does not count, and is crossed.",
 }
 VERDICTS: dict[str, str] = {name: f"{meaning} Rule: {RULES[name]}." for name, meaning in _MEANINGS.items()}
 

@@ -3,7 +3,7 @@
 A point is the mean over repeats (for a percentile: of each repeat's percentile). From three repeats on a
 bar spans the lowest to the highest repeat; how sure a *difference* is, is in the paired changes, because
 repeats share their arrivals and so vary together. Hollow = overloaded; hollow with a dot = too short to
-judge; faint = a percentile with fewer than ten requests beyond it.
+judge; crossed = a trial that does not count; faint = a percentile with fewer than ten requests beyond it.
 """
 
 from collections.abc import Sequence
@@ -11,15 +11,17 @@ from html import escape
 
 import plotly.graph_objects as go
 
-from results.findings import CellSummary
+from results.findings import CellSummary, TrialSummary
 from results.report import glossary, numbers
 from results.report.series import Series
 
 MARKS = (
     "Hollow: overloaded, throughput stands but latency describes the drain limit. Hollow with a dot: too short "
-    "to judge, or some repeats overloaded and others not. Faint: fewer than ten requests beyond the percentile. Bars: lowest to highest repeat, from three "
+    "to judge, or some repeats overloaded and others not. Crossed: a trial that does not count, because its replica or "
+    "engine changed; no mean has it. Faint: fewer than ten requests beyond the percentile. Bars: lowest to highest repeat, from three "
     "repeats on."
 )
+CROSS = "x-thin-open"  # the marker of a trial that does not count
 _THIN = 10  # requests beyond a percentile
 _FAINT = 0.45
 
@@ -52,6 +54,51 @@ def line(one: Series, x: Sequence[float | None], name: str, *, bars: bool = True
         text=[hover(cell, one, name) for cell in one.cells],
         hovertemplate="%{text}<extra></extra>",
     )
+
+
+def crosses(series: Sequence[Series], name: str, x_name: str = "") -> list[go.Scatter]:
+    """Give the trials of each series that do not count, a cross each, against rate or against the metric `x_name`."""
+    return [one for one in (_crosses(each, name, x_name) for each in series) if one is not None]
+
+
+def _crosses(one: Series, name: str, x_name: str) -> go.Scatter | None:
+    found = [
+        (trial.metrics.get(x_name) if x_name else trial.trial.rate, trial.metrics.get(name), trial)
+        for cell in one.invalid
+        for trial in cell.trials
+    ]
+    known = [(x, y, trial) for x, y, trial in found if x is not None and y is not None]
+    if not known:
+        return None
+    return go.Scatter(
+        x=[x for x, *_ in known],
+        y=[y for _, y, _ in known],
+        mode="markers",
+        name=f"does not count: {escape(one.name)}",
+        showlegend=False,
+        meta={"series": one.key, "rates": [trial.trial.rate for *_, trial in known]},
+        marker={
+            "symbol": CROSS,
+            "size": 11,
+            "color": one.style.colour,
+            "line": {"width": 2, "color": one.style.colour},
+        },
+        text=[invalid_hover(trial, one, name) for *_, trial in known],
+        hovertemplate="%{text}<extra></extra>",
+    )
+
+
+def invalid_hover(trial: TrialSummary, series: Series, name: str = "") -> str:
+    """Say why a trial does not count, and its value of the metric `name`, escaped."""
+    lines = [
+        f"<b>{escape(series.setting)}</b> on {escape(series.place)}",
+        f"{numbers.rate(trial.trial.rate)}, repeat {trial.trial.repeat + 1}: <b>does not count</b>",
+        *(f"{one.name}: {escape(one.detail)}" for one in trial.verdicts if one.name == "replica-changed"),
+    ]
+    if name:
+        metric, _ = glossary.metric_of(name)
+        lines.append(f"{glossary.label(name)}: {metric.text(trial.metrics.get(name))}")
+    return "<br>".join(lines)
 
 
 def hover(cell: CellSummary, series: Series, name: str) -> str:
@@ -113,3 +160,9 @@ def values_of(cell: CellSummary, name: str) -> list[float]:
 def all_values(series: Sequence[Series], name: str) -> list[float]:
     """Give the values of all repeats of all series."""
     return [value for one in series for cell in one.cells for value in values_of(cell, name)]
+
+
+def drawn_values(series: Sequence[Series], name: str) -> list[float]:
+    """Give those, and the values of the trials that do not count: what an axis has to reach."""
+    crossed = [value for one in series for cell in one.invalid for value in values_of(cell, name)]
+    return [*all_values(series, name), *crossed]

@@ -1,6 +1,6 @@
 """Goodput at an SLO that the reader sets: the panel, and the requests that the page counts (results/served.py)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from results.findings import CellSummary, Findings
 from results.report import amounts, axes, numbers, packed, points, theme
 from results.report.panel import Absent, Chart, Choice, Control, Mark, Panel, Table, View
-from results.report.series import Series, rates_of
+from results.report.series import Series, drawn_rates
 from results.report.suggested_slos import suggested
 from results.report.within import WITHIN
 from results.served import Served
@@ -27,17 +27,11 @@ _COLUMNS = ("strategy", "backend", "rate", "repeats", "share within the SLO", "r
 
 def panel(findings: Findings, series: Sequence[Series]) -> tuple[Panel | Absent, tuple[packed.Block, ...]]:
     """Give the panel that scripts/slo.js draws, and the block of requests that it counts."""
-    kept = [
-        trial.served
-        for one in series
-        for cell in one.cells
-        for trial in cell.trials
-        if trial.served is not None
-    ]
+    kept, crossed = _served(one.cells for one in series), _served(one.invalid for one in series)
     rows = sum(len(one.tokens) // 4 for one in kept)
     if not rows:
         return Absent(name=NAME, heading=_HEADING, reason="No request has finished yet."), ()
-    if rows > MOST_ROWS:
+    if rows + sum(len(one.tokens) // 4 for one in crossed) > MOST_ROWS:
         reason = (
             f"{rows:,} requests are too many for this page, which has room for {MOST_ROWS:,}: the goodput within the "
             "configured SLOs stands in the answer."
@@ -45,7 +39,7 @@ def panel(findings: Findings, series: Sequence[Series]) -> tuple[Panel | Absent,
         return Absent(name=NAME, heading=_HEADING, reason=reason), ()
     presets = findings.slos or suggested(series)
     layout = theme.layout(
-        height_px=430, xaxis=axes.rate_axis(rates_of(series)), yaxis=theme.axis("", rangemode="tozero")
+        height_px=430, xaxis=axes.rate_axis(drawn_rates(series)), yaxis=theme.axis("", rangemode="tozero")
     )
     chart = Chart(
         figure=go.Figure(layout=layout),
@@ -84,17 +78,27 @@ def panel(findings: Findings, series: Sequence[Series]) -> tuple[Panel | Absent,
                 "measures": {key: axis for key, (_, axis) in _MEASURES.items()},
                 "with_itl": any(one.itl for one in kept),
                 "columns": _COLUMNS,
-                "lines": _lines(series),
+                "lines": _lines(series, len(kept)),
+                "cross": points.CROSS,
                 "layout": chart.specification()["layout"],
             },
         ),
-        (block(kept),),
+        (block([*kept, *crossed]),),
     )
 
 
-def _lines(series: Sequence[Series]) -> list[dict[str, Any]]:
-    """Give each series with its cells; a cell names the places of its repeats in the block."""
-    found, place = [], 0
+def _served(cells: Iterable[Sequence[CellSummary]]) -> list[Served]:
+    """Give what is known of the trials of these cells, of all series, in order."""
+    trials = (trial for of_one in cells for cell in of_one for trial in cell.trials)
+    return [trial.served for trial in trials if trial.served is not None]
+
+
+def _lines(series: Sequence[Series], counted: int) -> list[dict[str, Any]]:
+    """Give each series with its cells; a cell names the places of its repeats in the block.
+
+    After the `counted` trials of cells the block has those that do not count.
+    """
+    found, place, crossed_place = [], 0, counted
     for one in series:
         cells = []
         for cell in one.cells:
@@ -103,6 +107,11 @@ def _lines(series: Sequence[Series]) -> list[dict[str, Any]]:
                 trials.append(None if trial.served is None else place)
                 place += trial.served is not None
             cells.append({"rate": cell.rate, "trials": trials, "symbol": _symbol(one, cell)})
+        crossed = []
+        for trial in (trial for cell in one.invalid for trial in cell.trials if trial.served is not None):
+            said = points.invalid_hover(trial, one)
+            crossed.append({"rate": trial.trial.rate, "trial": crossed_place, "text": said})
+            crossed_place += 1
         style = {"colour": one.style.colour, "dash": one.style.dash}
         found.append(
             {
@@ -112,6 +121,7 @@ def _lines(series: Sequence[Series]) -> list[dict[str, Any]]:
                 "place": one.place,
                 **style,
                 "cells": cells,
+                "crossed": crossed,
             }
         )
     return found

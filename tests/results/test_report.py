@@ -27,11 +27,13 @@ from results.report import (
     headlines,
     numbers,
     points,
+    slo,
     splits,
     theme,
     tradeoff,
 )
 from results.report.answer import answer
+from results.report.glance import glance
 from results.report.page import render, write_page
 from results.report.panel import SEPARATOR, Absent, Panel
 from results.report.series import series_of
@@ -41,6 +43,7 @@ from results.summary import find
 from tests.plotly_texts import texts_of_page
 
 EVIL = '<script>alert("no")</script><b>&amp;'
+COMPARED = "steady_throughput_tokens_per_s"
 PANELS = (
     curves.throughput,
     curves.latency,
@@ -383,20 +386,96 @@ def test_the_first_base_is_naive_where_most_strategies_ran(findings: Findings) -
     assert panel(changes.panel(findings)).controls[0].choices[0].label == "naive · 8 on vllm"
 
 
-def test_policy_and_engine_bars_add_up_to_the_total(findings: Findings) -> None:
+def test_a_change_is_hollow_where_a_side_was_overloaded_and_grey_where_none_is_shown(
+    findings: Findings,
+) -> None:
+    series = {one.key: one for one in series_of(findings)}
+    made = panel(changes.panel(findings))
+    base = next(one for one in series.values() if one.name == made.controls[0].choices[0].label)
+    found = {(one.metric, one.rate, one.base, one.other): one for one in findings.changes}
+    looks = set()
+    for metric, chart in zip((COMPARED, "ttft_s_p50"), made.first.charts, strict=False):
+        for trace in chart.figure.data:
+            other = series[trace.meta["series"]]
+            for rate, symbol, colour in zip(
+                trace.meta["rates"], trace.marker.symbol, trace.marker.color, strict=True
+            ):
+                sides = (metric, rate, base.key, other.key), (metric, rate, other.key, base.key)
+                change = next(found[one] for one in sides if one in found)
+                cells = [one for side in (base, other) if (one := side.at(rate)) is not None]
+                assert symbol.endswith("-open") == any(cell.overloaded for cell in cells)
+                assert (colour == theme.MUTED) == (not change.shown)
+                looks.add((symbol.endswith("-open"), colour == theme.MUTED))
+    assert len(looks) == 4
+    cut_off = replace(findings, changes=tuple(replace(one, censored=True) for one in findings.changes))
+    again = panel(changes.panel(cut_off)).first.charts[0].figure.data
+    assert [one.marker.symbol for one in again] == [
+        one.marker.symbol for one in made.first.charts[0].figure.data
+    ]
+
+
+def test_the_knee_is_drawn_from_the_last_rate_kept_up_with_to_the_first_overloaded(
+    findings: Findings,
+) -> None:
+    series = {one.key: one for one in series_of(findings)}
+    traces = panel(tradeoff.panel(findings)).first.charts[0].figure.data
+    drawn = {one.meta["series"]: one for one in traces if one.meta.get(tradeoff.KNEE)}
+    both = {key: knee for key, knee in findings.knees.items() if None not in knee}
+    assert both
+    assert set(drawn) == set(both) != set(series)
+    for key, (low, high) in both.items():
+        ends = [series[key].at(rate) for rate in (low, high)]
+        assert drawn[key].x[0] == ends[0].mean(COMPARED)
+        assert drawn[key].x[-1] == ends[1].mean(COMPARED)
+        assert not ends[0].overloaded
+        assert ends[1].overloaded
+        assert f"between {low:g} req/s and {high:g} req/s" in drawn[key].text[0]
+
+
+def test_a_trial_that_does_not_count_is_crossed_in_every_curve_with_the_reason(
+    findings: Findings, made_store: Store
+) -> None:
+    cell = findings.cells[0]
+    bad = Verdict(name="replica-changed", detail="the replica <died>")
+    trial = replace(cell.trials[0], verdicts=(bad,))
+    crossed = replace(findings, invalid=(replace(cell, rate=99.0, trials=(trial,)),))
+    key = series_of(findings)[0].key
+    for make in (curves.throughput, curves.latency, tradeoff.panel):
+        before, after = (panel(make(one)).first.charts[0].figure for one in (findings, crossed))
+        assert len(after.data) == len(before.data) + 1
+        trace = after.data[-1]
+        assert (trace.meta["series"], trace.marker.symbol) == (key, points.CROSS)
+        assert "does not count" in trace.text[0]
+        assert "replica-changed: the replica &lt;died&gt;" in trace.text[0]
+    made, (block,) = slo.panel(crossed, series_of(crossed))
+    live = panel(made).live
+    assert live is not None
+    assert [one["trial"] for line in live["lines"] for one in line["crossed"]] == [len(findings.trials)]
+    assert len(json.loads(block.about)["about"]["trials"]) == len(findings.trials) + 1
+
+
+def test_policy_and_engine_add_up_to_the_total_each_with_its_interval(findings: Findings) -> None:
     made = panel(splits.panel(findings))
     for view in made.views.values():
-        policy, engine, total = view.charts[0].figure.data
+        bars, total, policy, engine = view.charts[0].figure.data
         for a, b, c in zip(policy.x, engine.x, total.x, strict=True):
             assert a + b == pytest.approx(c, abs=1e-9)
-    key = f"0|{findings.splits[0].metric}"
-    pair = (findings.splits[0].total.base, findings.splits[0].total.other)
-    expected = [
-        math.log2(split.total.ratio)
-        for split in findings.splits
-        if (split.total.base, split.total.other) == pair and split.metric == findings.splits[0].metric
-    ]
-    assert sorted(made.views[key].charts[0].figure.data[2].x) == pytest.approx(sorted(expected))
+        assert sorted(bars.x) == sorted([*total.x, *policy.x, *engine.x])
+        for part in (total, policy, engine):
+            assert all(length > 0 for length in (*part.error_x.array, *part.error_x.arrayminus))
+
+
+def test_the_split_opens_on_the_pair_that_the_answer_names(findings: Findings) -> None:
+    """Also where another pair was measured first."""
+    others_first = replace(findings, splits=tuple(sorted(findings.splits, key=lambda one: one.total.base)))
+    assert "dynamic" in others_first.splits[0].total.base
+    for found in (findings, others_first):
+        (fact,) = [one for one in glance(found, series_of(found)) if one.question == "Policy or engine?"]
+        made = panel(splits.panel(found))
+        base, other = made.controls[0].choices[0].label.split(" → ")
+        assert f"the tokens/s of {base}, with {other} at" in fact.detail[0]
+        policy, engine = fact.answer.removeprefix("policy ").split(", engine ")
+        assert f"= {policy} from policy · {engine} from the engine" in made.first.heading
 
 
 def test_the_heading_of_a_latency_split_is_not_drawn_from_an_overloaded_rate(findings: Findings) -> None:
@@ -404,7 +483,10 @@ def test_the_heading_of_a_latency_split_is_not_drawn_from_an_overloaded_rate(fin
     assert any(one.total.censored for one in findings.splits if one.rate == 30)
     assert views["0|steady_throughput_tokens_per_s"].heading.startswith("At 30 req/s")
     assert views["0|ttft_s_p50"].heading.startswith("At 5 req/s")
-    assert "30 req/s *" in views["0|ttft_s_p50"].charts[0].figure.data[0].y
+    (starred,) = [
+        text for text in views["0|ttft_s_p50"].charts[0].figure.layout.yaxis.ticktext if "30 req/s" in text
+    ]
+    assert "30 req/s *" in starred
 
 
 def test_rates_that_read_the_same_have_a_view_each(findings: Findings) -> None:

@@ -108,6 +108,20 @@ const goodputLine = (line, of, measure, threshold) => {
   };
 };
 
+// The trials of a line that do not count, a cross each.
+const crossedTrials = (line, symbol, measure) => ({
+  type: "scatter",
+  mode: "markers",
+  x: line.crossed.map(({ rate }) => rate),
+  y: line.crossed.map(({ trial }) => counted.trials[trial][measure]),
+  name: `does not count: ${escaped(line.name)}`,
+  showlegend: false,
+  meta: { series: line.key, rates: line.crossed.map(({ rate }) => rate) },
+  marker: { symbol, size: 11, color: line.colour, line: { width: 2, color: line.colour } },
+  text: line.crossed.map(({ trial, text }) => `${text}<br>${MEASURE_TEXTS[measure](counted.trials[trial][measure])}`),
+  hovertemplate: "%{text}<extra></extra>",
+});
+
 const goodputHeading = (lines, of, limits, threshold) => {
   const said = lines
     .map((line) => {
@@ -118,7 +132,7 @@ const goodputHeading = (lines, of, limits, threshold) => {
     .sort((one, other) => other.rate - one.rate)
     .map(({ name, rate }) => `${name} up to ${numberText(rate)} req/s`);
   const rest = said.length > 4 ? `, ${said.length - 4} more` : said.length < lines.length ? (said.length ? ", no other" : "nobody, at any rate") : "";
-  return `${percentText(threshold)} of offered within ${limitsText(limits)}: ${said.slice(0, 4).join(", ")}${rest}`;
+  return unbroken(`${percentText(threshold)} of offered within ${limitsText(limits)}: ${said.slice(0, 4).join(", ")}${rest}`);
 };
 
 live.goodput = async ({ data, choices }) => {
@@ -152,7 +166,10 @@ live.goodput = async ({ data, choices }) => {
     follows: true,
     charts: [
       {
-        data: data.lines.map((line) => goodputLine(line, of, measure, threshold)),
+        data: [
+          ...data.lines.map((line) => goodputLine(line, of, measure, threshold)),
+          ...data.lines.filter((line) => line.crossed.length).map((line) => crossedTrials(line, data.cross, measure)),
+        ],
         layout,
         summary: `Within ${limitsText(limits)}, by arrival rate. ${points
           .map(({ line, cell, found }) => `${line.name} at ${numberText(cell.rate)} req/s: ${MEASURE_TEXTS[measure](found[measure])}`)
