@@ -132,9 +132,10 @@ def no_change(axis_name: str, value: float) -> dict[str, Any]:
 
 
 def log_ticks(values: Sequence[float], steps: Sequence[float] = (1, 2, 5)) -> list[float]:
-    """Give round tick values that cover positive `values` on a logarithmic axis, at most about ten."""
+    """Give round tick values that cover positive `values` on a logarithmic axis, at most about ten, and finer ones in little room."""
     low, high = min(values), max(values)
-    for chosen in (tuple(steps), (1, 3), (1,)):
+    within = sum(low <= step * 10.0**exponent <= high for exponent in range(-9, 10) for step in steps)
+    for chosen in ((1, 1.2, 1.5, 2, 3, 5, 7) if within < 3 else tuple(steps), (1, 3), (1,)):
         ticks = [
             float(f"{step}e{exponent}")
             for exponent in range(-9, 10)
