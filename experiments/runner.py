@@ -18,11 +18,12 @@ from deployments.lanes import Load, free_lane, occupy, raised_there, while_there
 from deployments.reserve import Reserve
 from experiments.cells import Cell
 from experiments.errors import TrialError
-from experiments.failures import failure_of
+from experiments.failures import cause_of, ends_all, failure_of
 from experiments.traffic import traffic
 from experiments.trial import State, Traffic, TrialRun
 from results.attempt import Attempt
-from results.errors import DiskFull, one_line
+from results.errors import DiskFull, StoreAway, StoreError, one_line
+from results.patience import PATIENCE_S
 from results.records import Trial
 from results.store import Store
 from workloads.errors import WorkloadError
@@ -49,8 +50,8 @@ class CellTrial(tune.Trainable):
         """Run the cell once; raises if it should be tried again."""
         try:
             failed = serve_loop.run(_attempt(self._cell, self._conditions))
-        except DiskFull as error:  # there is no room for a record of it either
-            failed = f"disk-full: {one_line(error)}"
+        except (DiskFull, StoreAway) as error:  # there is no place for a record of it either
+            failed = f"{cause_of(error)}: {one_line(error)}"
         return {"done": True, "failed": failed}
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
@@ -73,7 +74,8 @@ class Conditions:
 async def _attempt(cell: Cell, conditions: Conditions) -> str | None:
     """Why it failed for good, None if it is done; raises if it should be tried again."""
     lanes = board()
-    attempt = await asyncio.to_thread(Store(conditions.root).begin_attempt, cell.cell_id)
+    store = Store(conditions.root, wait_s=PATIENCE_S)
+    attempt = await asyncio.to_thread(store.begin_attempt, cell.cell_id)
     lane: Lane | None = None
     try:
         sent = await asyncio.to_thread(traffic, cell)
@@ -84,6 +86,8 @@ async def _attempt(cell: Cell, conditions: Conditions) -> str | None:
         return _fail(attempt, error, permanent=True)
     except DiskFull as error:  # another try at once would end the same way, and the lane is as good as before
         return _fail(attempt, error, permanent=False)
+    except StoreAway:  # it has been tried again for long enough, and so would be the record of it
+        raise
     except Exception as error:
         permanent = isinstance(error, TrialError) and error.permanent
         if lane is not None and not isinstance(error, TrialError):
@@ -143,6 +147,26 @@ class Watch(tune.Callback):
             self._lost(trial.config["cell_id"])
         else:
             self._ended(trial.config["cell_id"], None)
+
+
+class Halt(tune.Stopper):
+    """Ends a block at once where nothing more can be written: cells would be measured in vain."""
+
+    def __init__(self) -> None:
+        self.error: StoreError | None = None
+
+    def look(self, said: str | None) -> bool:
+        """Whether it is over, now that a cell has said why it failed for good."""
+        self.error = self.error or ends_all(said)
+        return self.error is not None
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        """A single trial is never stopped."""
+        return False
+
+    def stop_all(self) -> bool:
+        """Whether it is over."""
+        return self.error is not None
 
 
 def load_of(cell: Cell) -> Load:

@@ -18,6 +18,7 @@ from experiments.config import SweepConfig
 from experiments.console import Say
 from experiments.errors import ConfigError, SweepFailed
 from experiments.explain.over_sweep import with_guides
+from experiments.failures import fail_killed
 from experiments.plan import trial_times
 from experiments.preflight import check
 from experiments.progress import SweepProgress
@@ -32,6 +33,7 @@ from results.earlier_run import move_aside
 from results.errors import DiskFull, StoreError, one_line
 from results.findings import Findings
 from results.lock import SweepLock, refuse_if_driven
+from results.patience import PATIENCE_S
 from results.report.page import write_page
 from results.store import Store
 from results.summary import Spread, find
@@ -93,6 +95,7 @@ def run_sweep(
                 info = resolve_and_record(config, store, say)
                 planned = cells(config, Resolved.from_dict(info["resolved"]))
             before = len(planned) - len(_left(planned, store))
+            store = Store(root, wait_s=PATIENCE_S)
             _run_blocks(Driver(config, store, lanes, recorded(info)), planned, info)
             return _outcome(root, planned, store, ran=len(planned) - len(_left(planned, store)) - before)
 
@@ -116,7 +119,8 @@ def draw(store: Store) -> str:
 def drawn(store: Store, spread: Spread = map) -> tuple[str, Findings]:
     """The same, and what is on the page. `spread` as in `find`."""
     path, findings = f"{store.root}/{PAGE}", find(store, spread)
-    write_page(with_occupancy(with_guides(findings, store.root)), store, path)
+    shown = with_occupancy(with_guides(findings, store.root))
+    store.patience.ask(lambda: write_page(shown, store, path))
     return path, findings
 
 
@@ -174,7 +178,7 @@ def watched(board: Any) -> Callable[[], Sequence[LaneView]]:
 
 
 def fit(driver: Driver, block: Sequence[Cell], progress: SweepProgress) -> None:
-    """Run the cells of one block in their order, until each is done or its tries ran out."""
+    """Run the cells of one block in their order, until each is done or its tries ran out. DiskFull or StoreAway."""
     for _ in range(1 + driver.config.max_failures):
         lost = _tune(driver, block, progress)
         block = [cell for cell in block if cell.cell_id in lost]
@@ -187,27 +191,40 @@ def fit(driver: Driver, block: Sequence[Cell], progress: SweepProgress) -> None:
 
 
 def _tune(driver: Driver, block: Sequence[Cell], progress: SweepProgress) -> set[str]:
-    """One Tuner over the cells; the ids of those that it gave up too early."""
+    """One Tuner over the cells; the ids of those that it gave up too early. DiskFull or StoreAway ends it early."""
     from ray import tune
 
-    from experiments.runner import CellTrial, Conditions, Watch
+    from experiments.runner import CellTrial, Conditions, Halt, Watch
+
+    halt = Halt()
+
+    def store() -> Store:  # which does not wait: it is asked on Tune's own thread
+        return Store(driver.store.root)
 
     def why(cell_id: str) -> str:
-        failures = [failure for failure in driver.store.failures() if failure.cell_id == cell_id]
+        failures = store().failures({cell_id})
         return failures[-1].in_words if failures else "its process ended"
 
     given_up: set[str] = set()
 
     def lost(cell_id: str) -> None:
         driver.lanes.board.release.remote(cell_id)
+        fail_killed(store(), cell_id)
         given_up.add(cell_id)
 
     def failed(cell_id: str) -> None:
+        fail_killed(store(), cell_id)
         progress.say(f"an attempt failed, trying again: {why(cell_id)}")
 
     def ended(cell_id: str, said: str | None) -> None:
         driver.lanes.board.release.remote(cell_id)  # a trial process that was killed could not
-        done = driver.store.done_cells({cell_id})
+        if halt.error is not None:  # stopped with the others, and left
+            return
+        if halt.look(said):
+            progress.cell_ended(cell_id, failed=said)
+            return
+        if not (done := bool(store().done_cells({cell_id}))):
+            fail_killed(store(), cell_id)
         progress.cell_ended(cell_id, failed=None if done else said or why(cell_id))
 
     trainable = tune.with_parameters(
@@ -234,9 +251,12 @@ def _tune(driver: Driver, block: Sequence[Cell], progress: SweepProgress) -> set
             storage_path=f"{driver.lanes.session.folder}/tune",
             failure_config=tune.FailureConfig(max_failures=driver.config.max_failures),
             callbacks=[Watch(ended, failed, lost, driver.config.max_failures)],
+            stop=halt,
             verbose=0,
         ),
     ).fit()
+    if halt.error is not None:
+        raise halt.error
     return given_up
 
 

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from results.errors import DiskFull, StoreError, cannot_write
+from results.patience import Patience
 from results.records import BATCHES, REQUESTS, SAMPLES, SCHEMA_VERSION, Failure, Trial
 
 
@@ -30,12 +31,14 @@ class Attempt:
         number: int,
         *,
         sweep: Mapping[str, Any] | None = None,
+        patience: Patience | None = None,
     ) -> None:
         self.cell_id = cell_id
         self.number = number
         self._identity = {"cell_id": cell_id, "attempt": number}
         self._filesystem = filesystem
         self._folder = folder
+        self._patience = patience or Patience()
         self._parts: dict[str, int] = {}  # file name → bytes
         self._request_ids: set[str] = set()
         self._rows, self._last_index = 0, -1  # of requests that came as tables
@@ -150,7 +153,7 @@ class Attempt:
         )
         index = sum(name.startswith(f"{kind}-") for name in self._parts)
         name = f"{kind}-{index:05d}.parquet"
-        move_into_place(self._filesystem, f"{self._folder}/{name}", sink.getvalue())
+        self._put(name, sink.getvalue())
         self._parts[name] = len(sink.getvalue())
 
     def _end(self, name: str, record: Trial | Failure, document: Mapping[str, Any]) -> None:
@@ -161,8 +164,12 @@ class Attempt:
                 f"got a record of attempt {record.attempt} of cell {record.cell_id}"
             )
         text = json.dumps({"schema_version": SCHEMA_VERSION, **document}, indent=2)
-        move_into_place(self._filesystem, f"{self._folder}/{name}", text.encode())
+        self._put(name, text.encode())
         self._ended = True
+
+    def _put(self, name: str, content: bytes) -> None:
+        path = f"{self._folder}/{name}"
+        self._patience.ask(lambda: move_into_place(self._filesystem, path, content))
 
     def _must_be_open(self) -> None:
         if self._ended:

@@ -14,6 +14,10 @@ class DiskFull(StoreError):
     """There is no room for what was to be written; what was written before stays."""
 
 
+class StoreAway(StoreError):
+    """A results folder that a sweep writes to was out of reach for longer than is waited for."""
+
+
 class FutureVersion(StoreError):
     """A document was written by a newer version of this program."""
 

@@ -9,9 +9,11 @@
 Every file is written beside its place and moved there, so that a reader sees all of it or nothing. An
 attempt with neither document was killed: readers pass it over and its number is never given again.
 `done.json` lists its part files with their sizes, so that a lost or cut one is noticed without reading.
+A store that a sweep writes to may be out of reach for a while: `wait_s` says for how long it is tried again.
 The folder may be on a local disk or on any filesystem that pyarrow opens ("s3://…", "gs://…").
 """
 
+import errno
 import json
 import os
 from collections.abc import Collection, Mapping, Sequence
@@ -26,6 +28,7 @@ from pydantic import ValidationError
 
 from results.attempt import Attempt, move_into_place
 from results.errors import FutureVersion, StoreError, cannot_write, one_line, said
+from results.patience import Patience
 from results.records import BATCHES, LATER, REQUESTS, SAMPLES, SCHEMA_VERSION, Failure, Trial
 from results.sweep_document import check_kinds
 
@@ -44,7 +47,8 @@ _ORDER: dict[Kind, tuple[str, ...]] = {
 class Store:
     """A sweep's folder. `problems` names what could not be read and was set aside, one line each."""
 
-    def __init__(self, root: str | os.PathLike[str]) -> None:
+    def __init__(self, root: str | os.PathLike[str], *, wait_s: float = 0.0) -> None:
+        """`wait_s`: of a folder that is there, and is never made again: how long it is waited for if it is away."""
         self.root = os.fspath(root)
         self.problems: list[str] = []
         self._set_aside: set[tuple[str, int]] = set()
@@ -53,16 +57,23 @@ class Store:
             self._filesystem, self._path = fs.FileSystem.from_uri(self.root)
         else:
             self._filesystem, self._path = fs.LocalFileSystem(), str(Path(self.root).absolute())
+        self.patience = Patience(wait_s=wait_s, remote="://" in self.root)
+
+    def create(self) -> None:
+        """Make the folder, if it is not there. StoreError if it cannot be made."""
+        self._create(self._path)
 
     def write_sweep(self, info: Mapping[str, Any]) -> None:
         """Write sweep.json: name, config as written, what was measured to resolve it, provenance."""
-        document = {"schema_version": SCHEMA_VERSION, **info}
-        self._create(self._path)
-        text = json.dumps(document, indent=2, allow_nan=False)
-        move_into_place(self._filesystem, f"{self._path}/sweep.json", text.encode())
+        if not self.patience.wait_s:
+            self.create()
+        text = json.dumps({"schema_version": SCHEMA_VERSION, **info}, indent=2, allow_nan=False)
+        path = f"{self._path}/sweep.json"
+        self.patience.ask(lambda: move_into_place(self._filesystem, path, text.encode()))
 
     def read_sweep(self) -> dict[str, Any] | None:
         """Give sweep.json, None if there is none. StoreError if unreadable, damaged or of a future version."""
+        self.patience.ask(self._must_be_there)
         path = f"{self._path}/sweep.json"
         try:
             if self._filesystem.get_file_info(path).type == fs.FileType.NotFound:
@@ -75,10 +86,17 @@ class Store:
 
     def begin_attempt(self, cell_id: str) -> Attempt:
         """Begin the next free attempt of this cell; numbers begin at 1 and are never used twice."""
-        number = max(self._attempts({cell_id}).get(cell_id, {0: {}}), default=0) + 1
-        folder = f"{self._path}/cells/{cell_id}/attempt-{number}"
-        self._create(folder)
-        return Attempt(self._filesystem, folder, cell_id, number, sweep=self.read_sweep())
+        sweep = self.read_sweep()
+        number, folder = self.patience.ask(lambda: self._new_attempt(cell_id))
+        return Attempt(self._filesystem, folder, cell_id, number, sweep=sweep, patience=self.patience)
+
+    def open_attempt(self, cell_id: str) -> Attempt | None:
+        """The newest attempt of this cell if it has not ended: for who knows that its process is gone, to fail it."""
+        number, sizes = max(self._attempts({cell_id}).get(cell_id, {0: {}}).items())
+        if not number or {"done.json", "failed.json"} & sizes.keys():
+            return None
+        folder = self._folder(cell_id, number)
+        return Attempt(self._filesystem, folder, cell_id, number, patience=self.patience)
 
     def done_cells(self, cell_ids: Collection[str] | None = None) -> dict[str, int]:
         """Give cell id → the attempt that counts: the lowest that is done and whole.
@@ -93,10 +111,10 @@ class Store:
                     break
         return done
 
-    def failures(self) -> list[Failure]:
-        """Give what the attempts that failed left, by cell and attempt."""
+    def failures(self, cell_ids: Collection[str] | None = None) -> list[Failure]:
+        """Give what the attempts that failed left, by cell and attempt; of some cells if `cell_ids` says so."""
         failures: list[Failure] = []
-        for cell_id, attempts in sorted(self._attempts().items()):
+        for cell_id, attempts in sorted(self._attempts(cell_ids).items()):
             for number, sizes in sorted(attempts.items()):
                 if "failed.json" not in sizes or "done.json" in sizes:
                     continue
@@ -151,11 +169,26 @@ class Store:
             [(name, "ascending") for name in ("cell_id", "attempt", "index")]
         )
 
-    def _create(self, folder: str) -> None:
+    def _new_attempt(self, cell_id: str) -> tuple[int, str]:
+        number = max(self._attempts({cell_id}).get(cell_id, {0: {}}), default=0) + 1
+        folder = f"{self._path}/cells/{cell_id}/attempt-{number}"
+        if self.patience.remote or not self.patience.wait_s:
+            self._create(folder)
+        else:  # a level at a time: one that was made in place of a folder that is away would keep it from its place
+            for part in (f"{self._path}/cells", f"{self._path}/cells/{cell_id}", folder):
+                self._create(part, recursive=False)
+        return number, folder
+
+    def _create(self, folder: str, *, recursive: bool = True) -> None:
         try:
-            self._filesystem.create_dir(folder, recursive=True)
+            self._filesystem.create_dir(folder, recursive=recursive)
         except OSError as error:
             raise cannot_write(folder, error) from error
+
+    def _must_be_there(self) -> None:
+        """FileNotFoundError if a folder that would be waited for is not there."""
+        if self.patience.wait_s and not self.patience.remote and not os.path.isdir(self._path):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self._path)
 
     def _rows(self, kind: Kind, cell_ids: Collection[str] | None, columns: Sequence[str] | None) -> pa.Table:
         schema, order = _SCHEMAS[kind], _ORDER[kind]
@@ -190,6 +223,9 @@ class Store:
 
     def _read_part(self, path: str, schema: pa.Schema) -> pa.Table:
         """The columns of `schema` from one part file; null where an older one does not have them."""
+        return self.patience.ask(lambda: self._read_part_once(path, schema))
+
+    def _read_part_once(self, path: str, schema: pa.Schema) -> pa.Table:
         try:
             with self._filesystem.open_input_file(path) as file:
                 part = pq.ParquetFile(file, page_checksum_verification=True)
@@ -205,6 +241,7 @@ class Store:
 
     def _attempts(self, cell_ids: Collection[str] | None = None) -> dict[str, dict[int, dict[str, int]]]:
         """List cell id → attempt number → file name → size in bytes."""
+        self.patience.ask(self._must_be_there)
         base = f"{self._path}/cells"
         folders = [base] if cell_ids is None else [f"{base}/{cell_id}" for cell_id in cell_ids]
         found: dict[str, dict[int, dict[str, int]]] = {}
@@ -258,6 +295,9 @@ class Store:
         return document
 
     def _read_document(self, path: str) -> dict[str, Any]:
+        return self.patience.ask(lambda: self._read_document_once(path))
+
+    def _read_document_once(self, path: str) -> dict[str, Any]:
         try:
             with self._filesystem.open_input_file(path) as file:
                 document = dict(json.loads(file.read()))

@@ -128,6 +128,8 @@ def _searched(
         now = {index: cell for index, cell in wanted.items() if cell.lane_key in keys}
         first = {one.index: now[one.index] for one in found if one.saturates and one.index in now}
         now, into = (first, at_once) if first else (now, store)
+        if first:
+            at_once.create()  # a trial waits for a folder, it does not make it
         run(list(now.values()), into)
         done = into.done_cells({cell.cell_id for cell in now.values()})
         given_up |= {index for index, cell in now.items() if cell.cell_id not in done}

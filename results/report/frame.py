@@ -55,14 +55,15 @@ _HEAD_BYTES = 2_000
 _MOST_KEYS = 12  # of a legend beside each figure; with more it stands in the bar that stays in sight
 
 
-def write(page: str, path: str | os.PathLike[str]) -> None:
+def write(page: str, path: str | os.PathLike[str], *, make_folder: bool = True) -> None:
     """Write the page in place of what is there: a reader sees the old one or the new one, whole.
 
     StoreError if it cannot be written.
     """
     target = Path(path)
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
+        if make_folder:
+            target.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise cannot_write(str(target), error) from error
     with new_file(target) as file:

@@ -56,7 +56,7 @@ _CONTENTS = (  # ids of sections, or of figures
 
 def write_page(findings: Findings, store: Store, path: str | os.PathLike[str]) -> None:
     """Write the page of one sweep whole, in place of an older one. StoreError if it cannot be written."""
-    frame.write(render(findings, store), path)
+    frame.write(render(findings, store), path, make_folder=False)  # a sweep's folder that is away comes back
 
 
 def render(findings: Findings, store: Store) -> str:
