@@ -63,10 +63,11 @@ class Workers:
         if kind is None:
             self._pool.shutdown()
             return
-        self._pool.shutdown(wait=False, cancel_futures=True)
         for process in multiprocessing.active_children():
             process.terminate()  # a cell may take minutes, and is not worth the wait
             process.join()
+        # To its end: its thread would close the pipe that Python writes to as it ends (Bad file descriptor).
+        self._pool.shutdown(wait=True, cancel_futures=True)
 
     def run(self, left: Sequence[Cell]) -> Iterator[int]:
         """Run cells; yields how many have ended, at least twice a second. StoreError as the store, or SweepFailed."""
