@@ -1,6 +1,5 @@
-"""Ctrl-C, SIGKILL and a second driver: the same command goes on, and no row is lost or doubled."""
+"""Ctrl-C and a polite end, also of who is impatient: the same command goes on, and no row is lost or doubled."""
 
-import os
 import signal
 import time
 from collections.abc import Callable
@@ -8,25 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from results.store import Store
 from tests.experiments.command_process import CommandProcess
+from tests.soak.invariants import account, counted
 
 pytestmark = [pytest.mark.ray, pytest.mark.fault]
 
-Start = Callable[..., CommandProcess]
+CELLS = 6
 
 
-@pytest.fixture
-def sweeping(started: Start, short_sweep: Callable[..., Path], tmp_path: Path) -> Start:
-    """Starts drivers, always of the same sweep of six cells."""
-    config = short_sweep(arrival_rate=[10, 20, 30])
-    return lambda *options: started("sweep", config, "--results", tmp_path / "results", *options)
-
-
-@pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM])
-def test_who_is_impatient_ends_it_as_cleanly(sweeping: Start, tmp_path: Path, first: signal.Signals) -> None:
-    driver = sweeping()
-    driver.wait_for(lambda: bool(list((tmp_path / "results").glob("*/cells/*"))))
+def end_impatiently(driver: CommandProcess, first: signal.Signals) -> None:
+    """Ends a driver by one signal and then Ctrl-C after Ctrl-C; it must end in the clean way."""
     driver.process.send_signal(first)
     end_s = time.monotonic() + 60
     while driver.process.poll() is None and time.monotonic() < end_s:
@@ -39,51 +29,41 @@ def test_who_is_impatient_ends_it_as_cleanly(sweeping: Start, tmp_path: Path, fi
     assert told.splitlines()[-1].endswith("goes on")
 
 
-def finished(results: Path) -> dict[str, bytes]:
-    """Every file of the attempts that are done, with its content."""
-    folders = [path.parent for path in results.glob("*/cells/*/*/done.json")]
-    return {str(path): path.read_bytes() for folder in folders for path in folder.iterdir()}
+def test_interruptions_lose_nothing(
+    started: Callable[..., CommandProcess], short_sweep: Callable[..., Path], tmp_path: Path
+) -> None:
+    config, results = short_sweep(arrival_rate=[10, 20, 30]), tmp_path / "results"
 
+    def sweeping(*options: str) -> CommandProcess:
+        return started("sweep", config, "--results", results, *options)
 
-def test_ctrl_c_and_sigkill_lose_nothing(sweeping: Start, tmp_path: Path) -> None:
-    results = tmp_path / "results"
+    def done() -> int:
+        return len(list(results.glob("*/cells/*/*/done.json")))
 
-    first = sweeping()
-    first.wait_for(lambda: len(list(results.glob("*/cells/*/*/done.json"))) >= 1)
-    first.process.send_signal(signal.SIGINT)
-    code, _, told = first.end()
-    assert code == 130, told
-    assert "goes on" in told
-    assert "Traceback" not in told
-    after_interrupt = finished(results)
-
-    second = sweeping()
-    second.wait_for(lambda: len(list(results.glob("*/cells/*/*/done.json"))) >= 3)
-    refused_code, _, refused = sweeping().end()
-    assert refused_code == 2
-    assert str(second.process.pid) in refused, "it is told of the first driver"
-    os.kill(second.process.pid, signal.SIGKILL)
-    second.end()
-    after_kill = finished(results)
+    driver = sweeping()
+    driver.wait_for(lambda: list(results.glob("*/cells/*")))
+    end_impatiently(driver, signal.SIGTERM)
+    before = done()
+    driver = sweeping()
+    driver.wait_for(lambda: done() > before)
+    end_impatiently(driver, signal.SIGINT)
+    [root] = results.iterdir()
+    before_the_last = counted(root)
 
     code, _, told = sweeping().end()
     assert code == 0, told
-    assert "lock" in told, "the dead driver's lock is recognised"
-    at_the_end = finished(results)
-    assert after_interrupt.items() <= after_kill.items() <= at_the_end.items()
-
-    [root] = results.iterdir()
-    store = Store(root)
-    trials, requests = store.trials(), store.requests()
-    assert len(trials) == 6
-    assert requests.num_rows == sum(trial.planned_requests for trial in trials)
-    assert len(set(requests["request_id"].to_pylist())) == requests.num_rows
+    assert "going on: " in told
+    at_the_end = counted(root)
+    assert before_the_last.items() <= at_the_end.items()
+    assert account(root, CELLS).failed == {}
 
     code, output, _ = sweeping().end()
     assert code == 0
     assert "complete" in output
-    assert finished(results) == at_the_end
+    assert counted(root) == at_the_end
 
-    code, _, told = sweeping("--fresh").end()
-    assert code == 0, told
-    assert len(list(results.iterdir())) == 2, "the earlier run is kept beside the new one"
+    driver = sweeping("--fresh")
+    driver.wait_for(lambda: len(list(results.iterdir())) == 2 and list(root.glob("cells/*")))
+    driver.kill()
+    [aside] = [folder for folder in results.iterdir() if folder != root]
+    assert counted(aside) == at_the_end, "the earlier run is kept beside the new one"
