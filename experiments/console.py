@@ -7,6 +7,7 @@ Exit codes: 0 done, 1 some cells failed, an engine could not be timed or the dis
 import errno
 import json
 import os
+import re
 import sys
 import textwrap
 import warnings
@@ -23,6 +24,9 @@ from experiments.text_table import Column, lines
 from results.errors import FULL, DiskFull, StoreError, one_line, said
 from workloads.errors import WorkloadError
 
+_PASSWORD = re.compile(
+    r"(\b[a-z0-9+.-]+:/+)[^/@\s]+@"
+)  # a path makes s3://key:secret@bucket s3:/key:secret@bucket
 READER_GONE = 141  # as a shell says of a program that SIGPIPE ended
 
 Say: TypeAlias = Callable[[str], None]  # one line for a person, such as `tell`
@@ -46,8 +50,8 @@ NO_PLACE = frozenset(  # what keeps a file from being read or written, and a per
 
 
 def tell(text: str) -> None:
-    """One line on standard error, which is never broken."""
-    _errors.print(text, markup=False, highlight=False, soft_wrap=True)
+    """One line on standard error, which is never broken; a password in the address of a store is left out."""
+    _errors.print(_PASSWORD.sub(r"\1…@", text), markup=False, highlight=False, soft_wrap=True)
 
 
 def show(text: str) -> None:
