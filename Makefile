@@ -8,7 +8,7 @@ CONFIG ?= experiments/configs/$(if $(filter gpu,$(KIND)),smoke,local).yaml
 READY := .venv/ready-$(KIND)
 BIN := .venv/bin
 
-.PHONY: help install sweep test test-faults test-browser lint gpu-check bench
+.PHONY: help install sweep test test-faults test-browser lint gpu-check bench soak
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,3 +53,8 @@ bench: $(READY)  ## the cost of ourselves, as ratios of one run; TRACE=FILE adds
 	$(BIN)/python -m tests.benchmarks.lockstep
 	$(BIN)/python -m tests.benchmarks.simulation $(TRACE)
 	$(BIN)/python -m tests.benchmarks.page
+	$(BIN)/python -m tests.benchmarks.lanes
+
+soak: $(READY)  ## a long sweep in which something is killed every few seconds, and sweeps whose driver is: 40 minutes
+	$(BIN)/python -m tests.soak.soak
+	$(BIN)/python -m tests.soak.resume_fuzz

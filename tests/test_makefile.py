@@ -50,7 +50,7 @@ def test_each_environment_has_the_weights_that_come_with_a_package_and_what_read
     assert any(name.startswith("gguf") for name in extras[kind])
 
 
-@pytest.mark.parametrize("target", ["gpu-check", "bench"])
+@pytest.mark.parametrize("target", ["gpu-check", "bench", "soak"])
 def test_a_target_runs_a_module_that_is_there(target: str) -> None:
     command, option, module = make(target)[-1].split()
     assert (command, option) == (".venv/bin/python", "-m")
