@@ -11,14 +11,11 @@ from experiments.commands import (
     compare,
     explain,
     export,
-    fetch,
     listing,
-    logs,
     report,
     schema,
     simulate,
     status,
-    submit,
     sweep,
 )
 from experiments.commands.usage import OneLineUsage
@@ -35,9 +32,6 @@ app.command(epilog=capacity.EXAMPLES)(capacity.capacity)
 app.command(epilog=compare.EXAMPLES)(compare.compare)
 app.command(epilog=listing.EXAMPLES)(listing.ls)
 app.command(epilog=status.EXAMPLES)(status.status)
-app.command(epilog=submit.EXAMPLES)(submit.submit)
-app.command(epilog=logs.EXAMPLES)(logs.logs)
-app.command(epilog=fetch.EXAMPLES)(fetch.fetch)
 app.command(epilog=report.EXAMPLES)(report.report)
 app.command(epilog=export.EXAMPLES)(export.export)
 app.command(epilog=schema.EXAMPLES)(schema.schema)
@@ -54,8 +48,8 @@ def _version(wanted: bool) -> None:
 
 @app.callback(
     epilog="Examples:  batchyard sweep experiments/configs/local.yaml  ·  batchyard ls  ·  "
-    "batchyard COMMAND --help. Exit codes: 0 done, 1 some cells failed, an engine could not be timed "
-    "or the disk is full, 2 bad input (nothing was started), 130 interrupted (the same command goes on)."
+    "batchyard COMMAND --help. Exit codes: 0 done, 1 some cells failed, an engine could not be timed, "
+    "the disk is full or the results folder stayed out of reach, 2 bad input (nothing was started), 130 interrupted (the same command goes on)."
 )
 def batchyard(
     version: Annotated[

@@ -1,7 +1,7 @@
 """How the command speaks: results on standard output, what goes on beside them on standard error, errors in one line.
 
-Exit codes: 0 done, 1 some cells failed, an engine could not be timed or the disk is full, 2 bad input
-(nothing was started), 130 interrupted (resumable), 141 who read standard output has closed it.
+Exit codes: 0 done, 1 some cells failed, an engine could not be timed, the disk is full or the results folder stayed
+out of reach, 2 bad input (nothing was started), 130 interrupted (resumable), 141 who read standard output has closed it.
 """
 
 import errno
