@@ -74,6 +74,15 @@ def kill_newest(word: str) -> int:
     return victim.pid
 
 
+def held_in_ray() -> tuple[int, int]:
+    """Serve applications, and placement groups that are not removed."""
+    import ray
+    from ray import serve
+
+    groups = ray.util.placement_group_table().values()  # type: ignore[no-untyped-call]
+    return len(serve.status().applications), sum(group["state"] != "REMOVED" for group in groups)
+
+
 @pytest.mark.fault
 def test_a_replica_killed_in_mid_trial_costs_one_attempt_and_no_row(
     made_config: Callable[..., SweepConfig], tmp_path: Path
@@ -95,10 +104,15 @@ def test_a_replica_killed_in_mid_trial_costs_one_attempt_and_no_row(
     def mid_trial() -> bool:
         return any(Path(parts).glob("*/attempt-1")) and bool(descendants(os.getpid(), "ServeReplica"))
 
-    with once(mid_trial, lambda: kill_newest("ServeReplica")) as killed:
+    page = Path(sweep_root(config, tmp_path)) / "report.html"
+    with (
+        once(mid_trial, lambda: kill_newest("ServeReplica")) as killed,
+        once(page.is_file, held_in_ray) as held,
+    ):
         outcome, store, _ = run(config, tmp_path)
 
     assert killed
+    assert held == [(1, 0)], "one lane holds one application; no trial has left its place behind"
     assert outcome.complete
     assert outcome.ran == outcome.planned == 4
     failures = store.failures()
@@ -178,7 +192,8 @@ def unloadable(tiny_model: Path, tmp_path: Path) -> str:
     return str(folder)
 
 
-def test_a_model_that_cannot_load_is_tried_once_and_told_where_the_cell_is(
+@pytest.mark.fault
+def test_of_what_cannot_start_only_what_may_the_next_time_is_tried_again(
     made_config: Callable[..., SweepConfig],
     unloadable: str,
     tmp_path: Path,
@@ -190,15 +205,29 @@ def test_a_model_that_cannot_load_is_tried_once_and_told_where_the_cell_is(
         arrival_rate=[5],
         duration_s=2,
         repeats=1,
-        strategies=ONE,
+        strategies=[*ONE, {**ONE[0], "backends": "simulated"}],
+        backends={"simulated": {"load_s": 60, "start_deadline_s": 0.5}},
+        max_failures=1,
     )
     outcome, store, _ = run(config, tmp_path)
-    assert (outcome.planned, outcome.done) == (1, 0)
-    (failure,) = store.failures()
-    assert failure.permanent
-    (told,) = [line for line in capsys.readouterr().err.splitlines() if "FAILED" in line]
-    cell = "huggingface  naive · 2  5 req/s  repeat 1"
-    assert told.startswith(f"[0/1] FAILED  {cell}: model: model {unloadable} cannot be loaded: ")
+    assert (outcome.planned, outcome.done) == (2, 0)
+    by_attempts = sorted(
+        (failure.attempt, failure.cause, failure.permanent, failure.error) for failure in store.failures()
+    )
+    late = "simulated could not be started: did not load within 0.5 s"
+    assert by_attempts[0] == (1, "BackendError", False, late)
+    assert by_attempts[1][:3] == (1, "model", True)
+    assert by_attempts[2:] == [(2, "BackendError", False, late)]
+    told = sorted(line for line in capsys.readouterr().err.splitlines() if "FAILED" in line)
+    assert len(told) == 2
+    cell = "naive · 2  5 req/s  repeat 1"
+    assert told[0].startswith(
+        f"[0/2] FAILED  huggingface  {cell}: model: model {unloadable} cannot be loaded: "
+    )
+    assert told[1].startswith(f"[0/2] FAILED  simulated  {cell}: BackendError: {late}")
+    page = Path(outcome.page).read_text()
+    assert late in page
+    assert "BackendError" in page
 
 
 def test_an_engine_that_cannot_be_timed_is_exit_1_in_one_line_and_leaves_no_folder(
