@@ -27,6 +27,7 @@ from tests.soak.kills import KINDS, replicas
 from tests.soak.resume_fuzz import config
 
 TELL_EVERY_S = 15.0
+REPEATS, CELLS_A_RATE = 4, 2  # a repeat is a block, and lanes are full while it has cells left
 
 
 class Soak:
@@ -37,7 +38,8 @@ class Soak:
         self.most_replicas = self.drivers = 0
         self._cells, self._lanes, self._every_s, self._end_s = cells, lanes, every_s, end_s
         self._config, self.results = folder / "soak.yaml", folder / "results"
-        written = config("soak", repeats=cells // 2, max_failures=10)
+        rates = [round(20 + 0.1 * number, 1) for number in range(cells // REPEATS // CELLS_A_RATE)]
+        written = config("soak", arrival_rate=rates, repeats=REPEATS, max_failures=10)
         self._config.write_text(yaml.safe_dump(written))
 
     @property
@@ -115,11 +117,13 @@ def main() -> None:
     """Print the line; exits with 1 at the first thing that does not hold, and keeps the folder."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--cells", type=int, default=200)
+    parser.add_argument("--cells", type=int, default=200, help=f"a multiple of {REPEATS * CELLS_A_RATE}")
     parser.add_argument("--lanes", type=int, default=4)
     parser.add_argument("--every", type=float, default=5.0, help="seconds between two kills, on average")
     parser.add_argument("--minutes", type=float, default=30.0, help="when it is given up")
     asked = parser.parse_args()
+    if asked.cells < 1 or asked.cells % (REPEATS * CELLS_A_RATE):
+        parser.error(f"--cells must be a multiple of {REPEATS * CELLS_A_RATE}, got {asked.cells}")
     folder = Path(tempfile.mkdtemp(prefix="batchyard-soak-"))
     try:
         print(soak(asked, folder), flush=True)
