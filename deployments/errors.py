@@ -13,6 +13,10 @@ class DeviceError(BackendError):
     """A GPU that was asked for is not there, or is taken by others: nothing is started."""
 
 
+class JobError(BackendError):
+    """A cluster's job API does not answer, refuses, or knows no such job."""
+
+
 class OutOfMemory(BackendError):
     """A batch did not fit: it returns to its place in the queue and the cap is halved.
 

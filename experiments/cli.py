@@ -11,11 +11,14 @@ from experiments.commands import (
     compare,
     explain,
     export,
+    fetch,
     listing,
+    logs,
     report,
     schema,
     simulate,
     status,
+    submit,
     sweep,
 )
 from experiments.commands.usage import OneLineUsage
@@ -32,6 +35,9 @@ app.command(epilog=capacity.EXAMPLES)(capacity.capacity)
 app.command(epilog=compare.EXAMPLES)(compare.compare)
 app.command(epilog=listing.EXAMPLES)(listing.ls)
 app.command(epilog=status.EXAMPLES)(status.status)
+app.command(epilog=submit.EXAMPLES)(submit.submit)
+app.command(epilog=logs.EXAMPLES)(logs.logs)
+app.command(epilog=fetch.EXAMPLES)(fetch.fetch)
 app.command(epilog=report.EXAMPLES)(report.report)
 app.command(epilog=export.EXAMPLES)(export.export)
 app.command(epilog=schema.EXAMPLES)(schema.schema)

@@ -14,7 +14,7 @@ from experiments.document import Location, key_path
 
 def input_hashes(config: SweepConfig) -> dict[str, str]:
     """SHA-256 in hex of each file, by the key that names it. ConfigError if one cannot be read."""
-    return {key_path(key): _sha256(config, key, path) for key, path in _files(config)}
+    return {key_path(key): _sha256(config, key, path) for key, path in input_files(config)}
 
 
 def check_inputs(config: SweepConfig, info: Mapping[str, Any]) -> None:
@@ -22,7 +22,7 @@ def check_inputs(config: SweepConfig, info: Mapping[str, Any]) -> None:
     recorded = info.get("input_hashes")
     if not isinstance(recorded, dict):
         return
-    for key, path in _files(config):
+    for key, path in input_files(config):
         if recorded.get(key_path(key)) != _sha256(config, key, path):
             text = f"{path} has changed since the sweep began: put it back, or `sweep --fresh` starts anew"
             raise config.error(key, text)
@@ -34,7 +34,8 @@ def trace_notes(config: SweepConfig) -> dict[str, list[str]]:
     return {"trace_notes": notes} if trace is not None and (notes := trace.notes()) else {}
 
 
-def _files(config: SweepConfig) -> Iterator[tuple[Location, str]]:
+def input_files(config: SweepConfig) -> Iterator[tuple[Location, str]]:
+    """The keys that name a file, and the files."""
     workload = config.workload
     if workload.prompts.path is not None:
         yield ("workload", "prompts", "path"), workload.prompts.path

@@ -10,13 +10,14 @@ from typing import Any
 from deployments.errors import DeviceError
 from deployments.gpus import facts, visible_gpus
 
+COMMIT = "BATCHYARD_COMMIT"  # of a checkout that was sent without its repository, as `commit` says it
+_CHANGED = ", changed"
 PACKAGES = ("ray", "torch", "transformers", "numpy", "pyarrow")  # vLLM's version comes from its backend
 
 
 def provenance() -> dict[str, Any]:
     """Host, processor, cores, memory, GPUs, versions, git commit and whether a file of it was changed."""
-    root = Path(__file__).resolve().parent.parent
-    commit, changes = _git(root, "rev-parse", "HEAD"), _changes(root)
+    of_checkout, _, changed = commit().partition(_CHANGED[:1])
     return {
         "host": platform.node(),
         "platform": platform.platform(),
@@ -26,9 +27,18 @@ def provenance() -> dict[str, Any]:
         "python": platform.python_version(),
         "versions": {name: _version(name) for name in PACKAGES},
         "gpus": _gpus(),
-        "git_commit": commit,
-        "git_dirty": None if commit is None or changes is None else bool(changes),
+        "git_commit": of_checkout or None,
+        "git_dirty": bool(changed) if of_checkout else None,
     }
+
+
+def commit() -> str:
+    """The commit, with ", changed" if one of its files was; empty where there is none."""
+    root = Path(__file__).resolve().parent.parent
+    found = _git(root, "rev-parse", "HEAD") if (root / ".git").exists() else None
+    if found is None:
+        return os.environ.get(COMMIT, "")
+    return f"{found}{_CHANGED if _changes(root) else ''}"
 
 
 def _changes(root: Path) -> str | None:

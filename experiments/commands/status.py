@@ -2,7 +2,9 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from experiments.commands.arguments import AsJson, Folder, command
 from experiments.commands.shown_standing import in_words, standing_document, warnings_of, when
@@ -14,13 +16,28 @@ if TYPE_CHECKING:
 
 EXAMPLES = (
     "Examples:  batchyard status results/data/local-0123456789ab  ·  "
-    "batchyard status results/data/local-0123456789ab --json"
+    "batchyard status results/data/local-0123456789ab --json  ·  "
+    "batchyard status local-0123456789ab-1130-153012 --address http://127.0.0.1:8265"
 )
 
 
-def status(folder: Folder, as_json: AsJson = False) -> None:
+def status(
+    folder: Folder,
+    address: Annotated[
+        str | None,
+        typer.Option(
+            metavar="<http://HOST:PORT>", help="Of a job on the cluster whose dashboard this is, by its name."
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
     """Show how a sweep stands: cells done, left and failed, its driver, and how to go on."""
     with one_line_errors():
+        if address is not None:
+            from experiments.commands.job_status import show_job
+
+            show_job(folder.name, address, as_json=as_json)
+            return
         from results.standing import standing
 
         one = standing(folder)

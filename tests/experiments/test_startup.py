@@ -49,7 +49,8 @@ def test_looking_imports_no_engine(arguments: tuple[str, ...]):
 
 def test_all_commands_are_there():
     measuring, asking = {"sweep", "resume", "capacity"}, {"explain", "simulate", "calibrate", "compare"}
-    assert set(COMMANDS) == measuring | asking | {"ls", "status", "report", "export", "schema"}
+    jobs = {"submit", "logs", "fetch"}
+    assert set(COMMANDS) == measuring | asking | jobs | {"ls", "status", "report", "export", "schema"}
 
 
 def test_the_version_is_told_with_the_commit_of_a_checkout(batchyard: Callable[..., Result]):

@@ -1,0 +1,59 @@
+"""`batchyard submit`: run a sweep as a job of a Ray cluster, which needs this machine no more."""
+
+from typing import Annotated
+
+import typer
+
+from experiments.commands.arguments import AsJson, Config, Labels, Lanes, OnCpu, command, where_asked
+from experiments.commands.job_arguments import HERE, Dashboard
+from experiments.console import emit, one_line_errors, show, tell
+
+ON_HEAD = "~/batchyard-results"
+EXAMPLES = (
+    "Examples:  batchyard submit experiments/configs/full.yaml  ·  "
+    "batchyard submit my.yaml --address http://127.0.0.1:8265 --lanes 4  ·  "
+    "batchyard submit my.yaml --results /volume/sweeps"
+)
+
+
+def submit(
+    config: Config,
+    address: Dashboard = HERE,
+    lanes: Lanes = 0,
+    label: Labels = None,
+    on_cpu: OnCpu = False,
+    results: Annotated[
+        str,
+        typer.Option(metavar="<path>", help="Folder of the cluster's head that holds the sweeps' results."),
+    ] = ON_HEAD,
+    as_json: AsJson = False,
+) -> None:
+    """Run a sweep, or what is missing of it, as a job of a Ray cluster; this machine may go away.
+
+    The code, the config and the files that it names are sent along.
+    """
+    with one_line_errors():
+        from deployments.ray_jobs import RayJobs
+        from experiments.config import load
+        from experiments.errors import ConfigError
+        from experiments.submitted import folder_of
+        from experiments.submitted import submit as send
+
+        if not results.startswith(("/", "~/")):
+            raise ConfigError(f"--results must be a folder of the head, from / or ~/ on, got {results}")
+        loaded, where = load(config), where_asked(lanes, None, label, on_cpu=on_cpu)
+        for warning in loaded.warnings:
+            tell(f"warning: {config}: {warning}")
+        if on_cpu and loaded.accelerator:
+            raise loaded.error(("accelerator",), "names kinds of GPU, and --on-cpu uses none")
+        tell(f"sending the sweep to {address}")
+        job = send(loaded, config, RayJobs(address), where, results)
+        if as_json:
+            emit({"job": job.id, "address": address, "folder": folder_of(job)})
+            return
+        show(f"job: {job.id}")
+        show(f"results: {folder_of(job)} on the head")
+        options = () if address == HERE else ("--address", address)
+        for name in ("status", "logs", "fetch"):
+            at = ("--address", address) if name == "status" else options
+            show(f"{command(name, job.id, *at)}")

@@ -1,0 +1,189 @@
+"""Sweeps that are submitted to a real head: they need no client, and their results come home over the dashboard's port."""
+
+import os
+import shutil
+import tarfile
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import Result
+
+from deployments.ray_jobs import ENDED, RayJobs
+from experiments.config import load
+from experiments.errors import ConfigError
+from experiments.packing import packed
+from experiments.submitted import sent, unpack
+from results.report.frame import is_page
+from results.store import Store
+from tests.experiments.command_process import CommandProcess
+from tests.experiments.ray_head import RayHead
+
+Start = Callable[..., CommandProcess]
+NAIVE = {"strategy": "naive", "backends": "simulated", "max_batch_size": 2}
+
+
+@pytest.fixture(scope="module")
+def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RayHead]:
+    """A head with a token; its home folder is not ours. The folder's name is short, as socket paths must be."""
+    folder = Path(tempfile.mkdtemp(prefix="by-"))
+    made = RayHead(folder, tmp_path_factory.mktemp("home"))
+    try:
+        made.wait()
+        yield made
+    finally:
+        made.end()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def let_in(head: RayHead, monkeypatch: pytest.MonkeyPatch) -> RayHead:
+    """The head, with its token in our environment."""
+    for name, value in head.environment.items():
+        monkeypatch.setenv(name, value)
+    return head
+
+
+def wait_for(happened: Callable[[], bool], deadline_s: float = 300) -> None:
+    end_s = time.monotonic() + deadline_s
+    while not happened():
+        assert time.monotonic() < end_s, "it did not happen in time"
+        time.sleep(0.2)  # a poll of another machine: there is nothing to wait on
+
+
+@pytest.mark.ray
+@pytest.mark.fault
+def test_a_job_needs_no_client_gives_what_it_has_when_it_is_stopped_and_goes_on_when_it_is_submitted_again(
+    let_in: RayHead,
+    started: Start,
+    batchyard: Callable[..., Result],
+    short_sweep: Callable[..., Path],
+    tmp_path: Path,
+) -> None:
+    config = short_sweep(arrival_rate=[6, 8, 10], duration_s=4, strategies=[NAIVE])
+    at, jobs, results = ("--address", let_in.address), RayJobs(let_in.address), tmp_path / "home-again"
+    client = started("submit", config, *at, "--on-cpu")
+    code, output, told = client.end()
+    assert code == 0, told
+    job = output.splitlines()[0].removeprefix("job: ")
+
+    def fetched() -> Path:
+        result = batchyard("fetch", job, *at, "--results", results)
+        assert result.exit_code == 0, result.output
+        [folder] = results.iterdir()
+        assert result.stdout.startswith(f"results: {folder}")
+        return Path(folder)
+
+    second = batchyard("submit", config, *at, "--on-cpu")
+    assert second.exit_code == 2
+    assert second.stderr.splitlines()[-1].startswith(f"error: the cluster at {let_in.address} runs {job}: ")
+    wait_for(lambda: "[1/3] done" in jobs.logs(job))
+    jobs.stop(job)
+    assert "nothing that was done is lost" in batchyard("logs", job, "--follow", *at).stdout, "a clean end"
+    assert batchyard("status", job, *at).stdout.startswith(f"{job}: stopped, begun ")
+    before = {trial.cell_id: trial.attempt for trial in Store(fetched()).trials()}
+    assert 1 <= len(before) < 3
+
+    job = batchyard("submit", config, *at, "--on-cpu").stdout.splitlines()[0].removeprefix("job: ")
+    assert "[3/3] done" in batchyard("logs", job, "--follow", *at).stdout
+    assert batchyard("status", job, *at).stdout.startswith(f"{job}: succeeded, begun ")
+    store = Store(folder := fetched())
+    after = {trial.cell_id: trial.attempt for trial in store.trials()}
+    assert len(after) == 3
+    assert before.items() <= after.items(), "what was done is not done again"
+    assert not store.problems
+    assert is_page(folder / "report.html")
+    assert (store.read_sweep() or {})["provenance"]["git_commit"], (
+        "the commit goes along, without its repository"
+    )
+    wait_for(lambda: all(one.state in ENDED for one in jobs.all()))
+    assert not list(let_in.folder.glob("session_*/logs/*.tar")), "packs are gone from the head"
+
+
+@pytest.mark.ray
+@pytest.mark.fault
+def test_who_is_not_let_in_and_what_is_not_there_is_one_line(
+    let_in: RayHead, batchyard: Callable[..., Result], started: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = batchyard("logs", "none", "--address", let_in.address)
+    assert result.exit_code == 2
+    assert result.stderr == f"error: the cluster at {let_in.address} knows no job none\n"
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "wrong")
+    code, _, told = started("fetch", "none", "--address", let_in.address).end()  # Ray reads a token once
+    assert code == 2
+    assert told.startswith(
+        f"error: the cluster at {let_in.address} asks for its token: set RAY_AUTH_MODE=token"
+    )
+    assert told.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("address", "why"),
+    [
+        ("http://127.0.0.1:1", "no Ray dashboard answers at http://127.0.0.1:1"),
+        ("auto", "must be http://HOST:PORT"),
+    ],
+)
+def test_without_a_dashboard_nothing_is_sent(
+    batchyard: Callable[..., Result], short_sweep: Callable[..., Path], address: str, why: str
+) -> None:
+    result = batchyard("submit", short_sweep(), "--address", address)
+    assert result.exit_code == 2
+    assert why in result.stderr.splitlines()[-1]
+
+
+def test_the_code_the_config_and_its_files_go_along_and_results_do_not(
+    short_sweep: Callable[..., Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "chats").mkdir()
+    (tmp_path / "chats" / "some.json").write_text("[]")
+    config = short_sweep()
+    values = yaml.safe_load(config.read_text())
+    values["workload"]["prompts"] |= {"source": "sharegpt", "path": "chats/some.json"}
+    values["strategies"] = [{**NAIVE, "backends": "huggingface"}]
+    config.write_text(yaml.safe_dump({**values, "model": "smollm2-135m"}))
+    with sent(load(config), config) as (folder, file):
+        assert (folder / file).read_text() == config.read_text()
+        assert (folder / "chats" / "some.json").read_text() == "[]"
+        assert (folder / "experiments" / "cli.py").is_file()
+        assert not (folder / "results" / "data").exists()
+        assert sum(path.stat().st_size for path in folder.rglob("*")) < 10e6
+    assert not folder.exists()
+    values["workload"]["prompts"]["path"] = str(tmp_path / "chats" / "some.json")
+    config.write_text(yaml.safe_dump({**values, "model": "smollm2-135m"}))
+    with pytest.raises(ConfigError, match="must be a path below the folder"), sent(load(config), config):
+        pass
+
+
+def test_what_is_fetched_again_is_brought_up_to_date_and_takes_no_lock_along(tmp_path: Path) -> None:
+    there, here, pack = tmp_path / "there", tmp_path / "here", tmp_path / "pack.tar"
+    (there / "cells" / "a").mkdir(parents=True)
+    for name in ("sweep.json", "driver.lock", "cells/a/done.json"):
+        (there / name).write_text("old")
+    packed(there, pack)
+    unpack(pack, here)
+    (there / "sweep.json").write_text("new")
+    (there / "cells" / "b").mkdir()
+    (there / "cells" / "b" / "rows.parquet").write_text("rows")
+    packed(there, pack)
+    unpack(pack, here)
+    assert {str(path.relative_to(here)): path.read_text() for path in here.rglob("*") if path.is_file()} == {
+        "sweep.json": "new",
+        "cells/a/done.json": "old",
+        "cells/b/rows.parquet": "rows",
+    }
+    assert sorted(os.listdir(tmp_path)) == ["here", "pack.tar", "there"]
+
+
+def test_a_pack_reaches_nothing_outside_of_its_folder(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "pack.tar", "w") as tar:
+        tar.add(__file__, arcname="../outside")
+    with pytest.raises(tarfile.OutsideDestinationError):
+        unpack(tmp_path / "pack.tar", tmp_path / "here")
+    assert not (tmp_path / "outside").exists()
