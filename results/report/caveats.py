@@ -39,6 +39,15 @@ def caveats(findings: Findings, behind: Sequence[TrialSummary], *, of_latency: b
     ] or list(_of_trials(findings.trials, "of the sweep"))
 
 
+def in_one_line(behind: Sequence[TrialSummary], *, of_latency: bool) -> str:
+    """Give what puts in doubt what rests on these trials, the worst first, each with its count; "" without any."""
+    without = () if of_latency else OF_LATENCY
+    return "; ".join(
+        f"{words} ({len(marked):,} of {numbers.count(len(behind), 'trial')})"
+        for _, words, marked in _marked(behind, without)
+    )
+
+
 def _of_the_whole(findings: Findings) -> Iterator[Caveat]:
     if "simulated" in findings.sweep or any(
         one.trial.backend.startswith("simulated") for one in findings.trials
@@ -59,11 +68,18 @@ def _of_the_whole(findings: Findings) -> Iterator[Caveat]:
 def _of_trials(
     trials: Sequence[TrialSummary], where: str, without: Collection[VerdictName] = ()
 ) -> Iterator[Caveat]:
+    for name, words, marked in _marked(trials, without):
+        count = f"{len(marked):,} of {numbers.count(len(trials), 'trial')} {where}"
+        yield Caveat(words=words, detail=f"{name}: {count}; {_detail(marked, trials, name)}")
+
+
+def _marked(
+    trials: Sequence[TrialSummary], without: Collection[VerdictName]
+) -> Iterator[tuple[VerdictName, str, list[TrialSummary]]]:
     for name, words in _WORST:
         marked = [one for one in trials if one.has(name)]
         if marked and name not in without:
-            count = f"{len(marked):,} of {numbers.count(len(trials), 'trial')} {where}"
-            yield Caveat(words=words, detail=f"{name}: {count}; {_detail(marked, trials, name)}")
+            yield name, words, marked
 
 
 def _detail(marked: Sequence[TrialSummary], trials: Sequence[TrialSummary], name: VerdictName) -> str:

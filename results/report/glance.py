@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from results.findings import Findings
+from results.findings import Findings, Split
 from results.report import glossary, headlines, numbers
-from results.report.caveats import caveats
+from results.report.caveats import caveats, in_one_line
 from results.report.decisive import Pair, decisive_split, most_throughput, quickest, size_of
 from results.report.expected import MEANINGS
 from results.report.largest_rate import LargestRates, largest_rates
@@ -40,7 +40,7 @@ def glance(findings: Findings, series: Sequence[Series]) -> tuple[Fact, ...]:
         _winner(findings, most, quick),
         *_gain(most, quick),
         _knees(findings, series, pair),
-        *_split(findings, pair),
+        *_split(findings, series, pair),
         *_within(findings, series),
         _doubt(findings, pair, of_latency=most is None),
         _expected(findings),
@@ -155,22 +155,45 @@ def knee(one: Series, findings: Findings) -> str:
     return NOT_JUDGED
 
 
-def _split(findings: Findings, pair: Pair | None) -> list[Fact]:
+def _split(findings: Findings, series: Sequence[Series], pair: Pair | None) -> list[Fact]:
     """Say what the policy gave and what the engine, of the throughput that the winner gains from furthest away."""
     chosen = decisive_split(findings, pair)
     if chosen is None:
         return []
     base, other = (side_name(side) for side in (chosen.total.base, chosen.total.other))
-    whole = f"together {headlines.times(chosen.total)} the tokens/s of {base}, with {other}"
-    parts = f"policy {headlines.times(chosen.policy)}, engine {headlines.times(chosen.engine)}"
+    keys = (chosen.total.base, chosen.policy.base, chosen.total.other)
+    cells = [cell for one in series if one.key in keys and (cell := one.at(chosen.rate)) is not None]
+    over = sum(cell.overloaded for cell in cells)
+    whole = (
+        f"together {headlines.judged(chosen.total)} the tokens/s of {base}, with {other} at {numbers.rate(chosen.rate)}"
+        + (
+            f", {'all' if over == len(cells) else f'{over} of'} {len(cells)} settings overloaded"
+            if over
+            else ""
+        )
+    )
+    parts = f"policy {headlines.judged(chosen.policy)}, engine {headlines.judged(chosen.engine)}"
+    doubt = in_one_line([trial for cell in cells for trial in cell.trials], of_latency=False)
     return [
         Fact(
             question="Policy or engine?",
-            answer=f"policy {numbers.ratio(chosen.policy.ratio)}, engine {numbers.ratio(chosen.engine.ratio)}",
-            detail=(f"{whole} at {numbers.rate(chosen.rate)}", parts),
+            answer=_parted(chosen),
+            detail=tuple(filter(None, (whole, parts, doubt and f"in doubt: {doubt}"))),
             more="splits",
         )
     ]
+
+
+def _parted(split: Split) -> str:
+    """Give each part with its ratio where one is shown; without intervals the ratios, and that they are not sure."""
+    parts = (("policy", split.policy), ("engine", split.engine))
+    if any(one.low is None for _, one in parts):
+        return ", ".join(f"{name} {numbers.ratio(one.ratio)}" for name, one in parts) + ", not yet surely"
+    if not any(one.shown for _, one in parts):
+        return "not determined"
+    return ", ".join(
+        f"{name} {numbers.ratio(one.ratio) if one.shown else 'not shown'}" for name, one in parts
+    )
 
 
 def _within(findings: Findings, series: Sequence[Series]) -> list[Fact]:

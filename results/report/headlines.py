@@ -122,6 +122,11 @@ def times(change: Change) -> str:
     return f"{ratio}× [{low}, {high}]"
 
 
+def judged(change: Change) -> str:
+    """Give ratio and interval, and that nothing is shown where the interval contains no change."""
+    return f"{times(change)} (not shown)" if change.low is not None and not change.shown else times(change)
+
+
 def unsure(change: Change) -> str:
     """Say why there is no interval."""
     return f"{numbers.count(change.pairs, 'repeat')}, no interval"

@@ -35,7 +35,6 @@ def panel(findings: Findings) -> Panel | Absent:
             "one of them. No such cells have finished.",
         )
     said = decisive_split(findings, most_throughput(findings) or quickest(findings, headlines.LATENCY))
-    said = decisive_split(findings, most_throughput(findings) or quickest(findings, headlines.LATENCY))
     pairs = list(dict.fromkeys(map(_pair, splits)))
     pairs.sort(key=lambda pair: said is None or pair != _pair(said))
     metrics = list(dict.fromkeys(split.metric for split in splits))
@@ -75,9 +74,12 @@ def _view(splits: Sequence[Split], metric: str) -> View:
         return View(heading=f"No split of {label} for these two", charts=(_chart([], label),))
     judged = [split for split in splits if not _is_unjudged(split)]
     last = (judged or splits)[-1]
+    total, policy, engine = (
+        numbers.ratio(one.ratio) if one.low is None else headlines.judged(one)
+        for one in (last.total, last.policy, last.engine)
+    )
     heading = (
-        f"At {numbers.rate(last.rate)}, {numbers.ratio(last.total.ratio)} the {label} = "
-        f"{numbers.ratio(last.policy.ratio)} from policy · {numbers.ratio(last.engine.ratio)} from the engine"
+        f"At {numbers.rate(last.rate)}, {total} the {label} = {policy} from policy · {engine} from the engine"
     )
     if last.total.low is None:
         heading += f" ({headlines.unsure(last.total)})"
@@ -142,7 +144,7 @@ def _row(split: Split, part: str) -> str:
 def _said(split: Split, part: str) -> str:
     """Give the text of a row: of the first one of a rate with the rate, starred where its latency is not the server's."""
     change = _part(split, part)
-    said = f"{part} {headlines.times(change) if change.low is not None else numbers.ratio(change.ratio)}"
+    said = f"{part} {headlines.times(change) if change.low is not None else numbers.ratio(change.ratio) + ', no interval'}"
     if part != _PARTS[0]:
         return said
     return f"<b>{numbers.rate(split.rate)}{' *' if _is_unjudged(split) else ''}</b>  {said}"

@@ -3,12 +3,14 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from results.findings import CellSummary, Findings, TrialSummary, Verdict, VerdictName
+from results.findings import CellSummary, Change, Findings, TrialSummary, Verdict, VerdictName
 from results.goodput import Slo
+from results.report import splits
 from results.report.answer import answer
 from results.report.caveats import caveats
 from results.report.glance import Fact, glance
 from results.report.headlines import throughput
+from results.report.panel import Absent, Panel
 from results.report.series import series_of
 from results.report.within import goodput, largest_within
 from results.sentences import UNLIKE, sentences
@@ -18,6 +20,11 @@ SLO = Slo(ttft_ms=100)
 
 def facts(findings: Findings) -> dict[str, Fact]:
     return {one.question: one for one in glance(findings, series_of(findings))}
+
+
+def panel_of(made: Panel | Absent) -> Panel:
+    assert isinstance(made, Panel)
+    return made
 
 
 def each_cell(findings: Findings, change: Callable[[CellSummary], CellSummary]) -> Findings:
@@ -61,6 +68,43 @@ def test_who_wins_by_how_much_and_how_surely_is_what_the_changes_say(findings: F
         f"policy {split.policy.ratio:.2f}×, engine {split.engine.ratio:.2f}×"
     )
     assert "H1" in found["Was that expected?"].detail[0]
+
+
+Factor = tuple[float, float | None, float | None]  # ratio, low, high
+
+
+def with_factors(findings: Findings, *, policy: Factor, engine: Factor) -> Findings:
+    """The findings with these parts of each split."""
+
+    def changed(change: Change, ratio: float, low: float | None, high: float | None) -> Change:
+        return replace(change, ratio=ratio, low=low, high=high)
+
+    return replace(
+        findings,
+        splits=tuple(
+            replace(one, policy=changed(one.policy, *policy), engine=changed(one.engine, *engine))
+            for one in findings.splits
+        ),
+    )
+
+
+def test_a_factor_whose_interval_contains_no_change_is_not_stated_as_found(findings: Findings) -> None:
+    wild = with_factors(findings, policy=(2.88, 0.83, 9.94), engine=(1.09, 0.31, 3.86))
+    fact, heading = facts(wild)["Policy or engine?"], panel_of(splits.panel(wild)).first.heading
+    assert fact.answer == "not determined"
+    assert fact.detail[1] == "policy 2.88× [0.83, 9.94] (not shown), engine 1.09× [0.31, 3.86] (not shown)"
+    assert "= 2.88× [0.83, 9.94] (not shown) from policy · 1.09× [0.31, 3.86] (not shown)" in heading
+    half = with_factors(findings, policy=(2.88, 2.5, 3.1), engine=(1.09, 0.31, 3.86))
+    assert facts(half)["Policy or engine?"].answer == "policy 2.88×, engine not shown"
+    bare = with_factors(findings, policy=(2.88, None, None), engine=(1.09, None, None))
+    assert facts(bare)["Policy or engine?"].answer == "policy 2.88×, engine 1.09×, not yet surely"
+
+
+def test_the_split_says_what_puts_its_own_trials_in_doubt(findings: Findings) -> None:
+    doubted = facts(judged(findings, "drifted", "not-stationary", strategy="naive"))["Policy or engine?"]
+    assert doubted.detail[0].endswith(" at 30 req/s, 2 of 3 settings overloaded")
+    assert doubted.detail[2:] == ("in doubt: the machine's speed changed (6 of 9 trials)",)  # of throughput
+    assert not facts(judged(findings, "drifted", strategy="dynamic"))["Policy or engine?"].detail[2:]
 
 
 def test_without_intervals_the_winner_is_not_sure(findings: Findings) -> None:

@@ -474,7 +474,7 @@ def test_the_split_opens_on_the_pair_that_the_answer_names(findings: Findings) -
         made = panel(splits.panel(found))
         base, other = made.controls[0].choices[0].label.split(" → ")
         assert f"the tokens/s of {base}, with {other} at" in fact.detail[0]
-        policy, engine = fact.answer.removeprefix("policy ").split(", engine ")
+        policy, engine = fact.detail[1].removeprefix("policy ").split(", engine ")
         assert f"= {policy} from policy · {engine} from the engine" in made.first.heading
 
 
