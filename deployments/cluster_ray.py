@@ -98,12 +98,17 @@ def check_answers(address: str) -> None:
         raise DeviceError(f"no Ray cluster answers at {address}: {error.strerror or error}") from error
 
 
-def request_gpus(count: int, kinds: Sequence[str] = (), labels: Mapping[str, str] | None = None) -> None:
-    """Ask the cluster's autoscaler, if it has one, for so many GPUs (of each kind), until asked for others; 0: for none."""
+def request_gpus(
+    count: int, kinds: Sequence[str] = (), labels: Mapping[str, str] | None = None, *, each: int = 1
+) -> None:
+    """Ask the cluster's autoscaler, if it has one, for so many lanes (of each kind), until asked for others; 0: for none.
+
+    `each`: GPUs of a lane.
+    """
     from ray.autoscaler.sdk import request_resources
 
     bundles = [
-        {"GPU": 1.0, **({f"accelerator_type:{kind}": 0.001} if kind else {})}
+        {"GPU": float(each), **({f"accelerator_type:{kind}": 0.001} if kind else {})}
         for kind in kinds or ("",)
         for _ in range(count)
     ]

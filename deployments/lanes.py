@@ -138,11 +138,12 @@ async def _delete(app: str) -> None:
 async def _deploy(app: str, load: Load, place: Place) -> None:
     """Put one replica there. `serve.run` waits for ever for one that cannot be placed: own deadline.
 
-    On a cluster a lane is a GPU, whatever runs on it; on one machine the simulated engine needs none.
+    On a cluster a lane is a GPU, or several of one node, whatever runs on it; on one machine the simulated engine
+    needs none. Ray gives one process GPUs of one node alone, so that they need no placement group.
     """
     from ray import serve
 
-    gpus = 1 if place.gpu and (place.node is not None or load.backend != "simulated") else 0
+    gpus = place.gpus if place.gpu and (place.node is not None or load.backend != "simulated") else 0
     threads = str(cpu_threads(load.engine.get("threads"), place.cores))
     deployment = serve.deployment(
         num_replicas=1,

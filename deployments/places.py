@@ -1,6 +1,6 @@
 """Places: where lanes can be. One machine has as many as were asked for; those of a cluster come and go.
 
-On a cluster each GPU of a living node is a place, or with `on_cpu` each node beside the driver's. A place names its node, so that a
+On a cluster each GPU of a living node is a place (where lanes have several GPUs as many of one node), or with `on_cpu` each node beside the driver's. A place names its node, so that a
 replica is put where its lane is and nowhere else: Ray labels each node with its id.
 """
 
@@ -23,6 +23,7 @@ class Place:
     host: str = ""
     kind: str = ""  # of GPU, as Ray names it ("A10G"); empty where it is not known or there is none
     cores: int | None = None
+    gpus: int = 1  # that a lane has there, if it is on GPUs
 
 
 Look: TypeAlias = Callable[[], Sequence[Place]]
@@ -34,10 +35,14 @@ class Here:
 
     lanes: int
     gpu: bool
+    gpus: int = 1  # of each lane
+    kind: str = ""  # of them, as their driver names it
 
     def __call__(self) -> tuple[Place, ...]:
         """As many as were asked for."""
-        return tuple(Place(slot=slot, gpu=self.gpu) for slot in range(self.lanes))
+        return tuple(
+            Place(slot=slot, gpu=self.gpu, gpus=self.gpus, kind=self.kind) for slot in range(self.lanes)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +51,7 @@ class OnCluster:
 
     labels: Mapping[str, str]  # a node must have them all
     kinds: tuple[str, ...] | None = None  # of GPU; None: any
+    gpus: int = 1  # of each lane, all of one node
     on_cpu: bool = False
     driver: str = ""  # the id of the driver's node, which has no lane on its processors unless it is alone
 
@@ -54,6 +60,12 @@ class OnCluster:
         import ray
 
         return places_of(ray.nodes(), self)  # type: ignore[no-untyped-call]
+
+    def most_gpus(self) -> int:
+        """GPUs of the living node that has most of them."""
+        import ray
+
+        return most_gpus(ray.nodes(), self)  # type: ignore[no-untyped-call]
 
 
 def places_of(nodes: Sequence[Mapping[str, Any]], wanted: OnCluster) -> tuple[Place, ...]:
@@ -65,12 +77,21 @@ def places_of(nodes: Sequence[Mapping[str, Any]], wanted: OnCluster) -> tuple[Pl
     ]
     if not wanted.on_cpu:
         return tuple(
-            _place(node, slot, gpu=True)
+            _place(node, slot, gpu=True, gpus=wanted.gpus)
             for node in found
-            for slot in range(int(node["Resources"].get("GPU", 0)))
+            for slot in range(_gpus(node) // wanted.gpus)
         )
     others = [node for node in found if node["NodeID"] != wanted.driver]
     return tuple(_place(node, 0, gpu=False) for node in others or found)
+
+
+def most_gpus(nodes: Sequence[Mapping[str, Any]], wanted: OnCluster) -> int:
+    """GPUs of the living node that has most of those that are wanted."""
+    return max((_gpus(node) for node in nodes if node["Alive"] and _fits(node, wanted)), default=0)
+
+
+def _gpus(node: Mapping[str, Any]) -> int:
+    return int(node["Resources"].get("GPU", 0))
 
 
 def kind_of(node: Mapping[str, Any]) -> str:
@@ -90,7 +111,7 @@ def _fits(node: Mapping[str, Any], wanted: OnCluster) -> bool:
     )
 
 
-def _place(node: Mapping[str, Any], slot: int, *, gpu: bool) -> Place:
+def _place(node: Mapping[str, Any], slot: int, *, gpu: bool, gpus: int = 1) -> Place:
     return Place(
         slot=slot,
         gpu=gpu,
@@ -98,4 +119,5 @@ def _place(node: Mapping[str, Any], slot: int, *, gpu: bool) -> Place:
         host=str(node["NodeManagerHostname"]),
         kind=kind_of(node) if gpu else "",
         cores=int(node["Resources"].get("CPU", 0)) or None,
+        gpus=gpus,
     )

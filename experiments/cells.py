@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from deployments.backends.engine_args import lane_gpus
 from deployments.models import ModelSpec
 from experiments.config import SweepConfig
 from experiments.resolved import Resolved
@@ -45,6 +46,11 @@ class Cell:
     def lane_key(self) -> str:
         """What a lane keeps loaded: cells with equal keys need no reload between them."""
         return lane_key(self.backend, self.model, self.engine)
+
+    @property
+    def gpus(self) -> int:
+        """Of its lane."""
+        return lane_gpus(self.engine)
 
     @property
     def in_words(self) -> str:

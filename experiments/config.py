@@ -15,6 +15,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
+from deployments.backends.engine_args import lane_gpus
 from deployments.models import Dtype, ModelSpec, resolve
 from experiments import consistency
 from experiments.complaints import problems as complaints
@@ -24,16 +25,23 @@ from experiments.grid import Axes, Grid, Setting, expand
 from experiments.simulation_entry import SimulationEntry
 from experiments.slo_entry import SloEntry
 from experiments.strict_yaml import read
+from results.price import ANY, CURRENCY, DEFAULT_CURRENCY, PRICE, Price
 from workloads.strict import Strict
 from workloads.workload import WorkloadSpec
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Seconds = Annotated[float, Field(gt=0, le=consistency.LONGEST_S, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0)]
+Cost = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 AUTO = "auto"
 SIMULATION, SLO = "simulation", "slo"
-NOT_MEASURED = {SIMULATION, SLO}  # keys that change no measurement
+ADDED_LATER = (
+    SLO,
+    PRICE,
+    CURRENCY,
+)  # keys that change no measurement: a sweep that has begun takes them over
+NOT_MEASURED = {SIMULATION, *ADDED_LATER}
 RECORDED = {"schema_version", "config_hash", "config"}  # of sweep.json
 OR_AUTO = {  # what the keys that may be `auto` allow
     "arrival_rate": "must be auto or requests/s above 0",
@@ -45,6 +53,7 @@ SHORT = {  # what the keys allow that have a short form
     ("strategies", "backends"): "must be a backend or a list of backends",
     ("slo",): "must be a mapping of limits or a list of them",
     ("accelerator",): "must be a kind of GPU or a list of kinds",
+    (PRICE,): "must be a price of 0 or more, or a mapping from kinds of GPU to prices",
 }
 
 
@@ -109,6 +118,12 @@ class SweepConfig(Strict):
     """How often a cell that failed is tried again."""
     slo: tuple[SloEntry, ...] = ()
     """Service level objectives, one or a list, that goodput is counted for; may change after the sweep was run."""
+    price_per_gpu_hour: (
+        Annotated[Mapping[Annotated[str, Field(min_length=1)], Cost], Field(min_length=1)] | None
+    ) = None
+    """What an hour of one GPU costs, or a mapping from kinds of GPU to that, `any` for all others; may be given, or change, after the sweep was run. A lane without a GPU counts as one."""
+    currency: Annotated[str, Field(min_length=1, max_length=12)] = DEFAULT_CURRENCY
+    """What prices are in: a sign or a name."""
     simulation: SimulationEntry = SimulationEntry()
     """What `batchyard simulate` takes the engines to be, beyond their arguments; nothing to a measured sweep."""
 
@@ -132,10 +147,21 @@ class SweepConfig(Strict):
         return resolve(ModelSpec(**self.model.model_dump())) if self.model else None
 
     @property
+    def price(self) -> Price | None:
+        """Of an hour of one GPU; None if it is not given."""
+        given = self.price_per_gpu_hour
+        return None if given is None else Price(per_hour=given, currency=self.currency)
+
+    @property
     def settings(self) -> tuple[Setting, ...]:
         """Every strategy with its knobs on its backends, in order of the config."""
         kinds = self.accelerator or (None,)
         return tuple(replace(setting, accelerator=kind) for kind in kinds for setting in self._grid.settings)
+
+    @property
+    def lane_gpus(self) -> int:
+        """GPUs of a lane, which all of its engines have alike."""
+        return max((lane_gpus(setting.engine) for setting in self.settings), default=1)
 
     @property
     def warnings(self) -> list[str]:
@@ -211,6 +237,8 @@ def _spelt_out(values: Mapping[str, Any]) -> dict[str, Any]:
             full[key] = "null"  # a slip, unless it is left out or auto
     if "arrival_rate" in full and not isinstance(full["arrival_rate"], list):
         full["arrival_rate"] = [full["arrival_rate"]]
+    if PRICE in full and not isinstance(full[PRICE], dict | None):
+        full[PRICE] = {ANY: full[PRICE]}
     if isinstance(full.get("accelerator"), str):
         full["accelerator"] = [full["accelerator"]]
     if isinstance(full.get(SLO), dict):
@@ -236,6 +264,8 @@ def _as_given(problem: Problem, values: Mapping[str, Any]) -> Problem:
     names = tuple(part for part in problem.location if isinstance(part, str))
     if names[:1] == (SLO,) and isinstance(values[SLO], dict):
         return Problem(names, problem.text)
+    if names[:1] == (PRICE,) and not isinstance(values[PRICE], dict):
+        return Problem((PRICE,), f"{SHORT[PRICE,]}{problem.text[problem.text.rindex(', got') :]}")
     if names in SHORT and "is missing" not in problem.text and "at least 1" not in problem.text:
         return Problem(problem.location, f"{SHORT[names]}{problem.text[problem.text.rindex(', got') :]}")
     if not names or names[0] not in OR_AUTO:

@@ -13,6 +13,7 @@ from deployments.backends.registry import BACKENDS
 from deployments.models import PRESETS
 from experiments.config import AUTO, OR_AUTO, SLO, SweepConfig
 from experiments.grid import SLOTS
+from results.price import PRICE
 from strategies.knobs import Knobs
 from strategies.registry import STRATEGIES
 from workloads.lengths import LONGEST_TOKENS
@@ -42,6 +43,7 @@ def config_schema() -> Schema:
     for key in OR_AUTO:
         keys[key] = _described(keys[key], _or_auto(keys[key]))
     keys[SLO] = _described(keys[SLO], _slo(definitions, keys[SLO]))
+    keys[PRICE] = _described(keys[PRICE], _price(keys[PRICE]))
     keys["strategies"] |= {"items": {"oneOf": [_strategy(name) for name in STRATEGIES]}}
     keys["backends"] = _described(keys["backends"], _engines())
     written = {"properties": {"duration_s": {"type": "number"}}, "required": ["duration_s"]}
@@ -67,6 +69,12 @@ def _slo(definitions: Schema, key: Schema) -> Schema:
         "anyOf": [{"required": [name]} for name in definitions["SloEntry"]["properties"]]
     }
     return {"anyOf": [key["items"], {"type": "array", "items": key["items"]}], "default": []}
+
+
+def _price(key: Schema) -> Schema:
+    """One for all, or by kind of GPU."""
+    by_kind = next(one for one in key["anyOf"] if one != NULL)
+    return {"anyOf": [by_kind["additionalProperties"], by_kind, NULL], "default": None}
 
 
 def _or_auto(key: Schema) -> Schema:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from deployments.backends.engine_args import SIZES, lane_gpus
 from deployments.backends.registry import BACKENDS
 from deployments.models import PRESETS
 from experiments.complaints import nearest
@@ -23,12 +24,18 @@ MOST_REQUESTS = 10_000_000  # of a trial: beyond it a rate or a duration has a s
 
 def problems(config: "SweepConfig") -> list[Problem]:
     """What is wrong whatever the settings are."""
-    return [*_model_problems(config), *_rate_problems(config), *_load_problems(config)]
+    return [
+        *_model_problems(config),
+        *_rate_problems(config),
+        *_load_problems(config),
+        *_price_problems(config),
+    ]
 
 
 def problems_of_settings(config: "SweepConfig") -> list[Problem]:
     """What is wrong with settings that are themselves in order."""
     return [
+        *_lane_problems(config),
         *_context_problems(config),
         *_cache_problems(config),
         *_pass_problems(config),
@@ -95,6 +102,30 @@ def _load_problems(config: "SweepConfig") -> list[Problem]:
             text = f"must be at most {highest:.3g} requests/s, {MOST_REQUESTS} requests a trial, got {rate:g}"
             found.append(Problem(where, text))
     return found
+
+
+def _lane_problems(config: "SweepConfig") -> list[Problem]:
+    """Lanes of several GPUs: as many for every engine, and no more than the sweep may use."""
+    sizes = {setting.backend: lane_gpus(setting.engine) for setting in config.settings}
+    if len(set(sizes.values())) > 1:
+        said = ", ".join(f"{backend} {count}" for backend, count in sizes.items())
+        text = f"must give every engine of a sweep lanes of as many GPUs ({', '.join(SIZES)}), got {said}"
+        return [Problem(("backends",), text)]
+    most = max(sizes.values(), default=1)
+    if config.gpus is None or config.gpus >= most:
+        return []
+    return [Problem(("gpus",), f"must be at least {most}, the GPUs of one lane, got {config.gpus}")]
+
+
+def _price_problems(config: "SweepConfig") -> list[Problem]:
+    """Kinds of GPU that the sweep compares, and that have no price where others have one."""
+    if "currency" in config.model_fields_set and config.price is None:
+        return [Problem(("currency",), "belongs to price_per_gpu_hour, which is left out")]
+    without = [kind for kind in config.accelerator or () if config.price and config.price.of(kind) is None]
+    if not without:
+        return []
+    text = f"must have a price for each kind of accelerator, has none for {', '.join(without)}"
+    return [Problem(("price_per_gpu_hour",), text)]
 
 
 def _context_problems(config: "SweepConfig") -> list[Problem]:

@@ -11,15 +11,18 @@ from experiments.cells import Cell
 from experiments.config import SweepConfig
 from experiments.consistency import unfilled_now
 from experiments.console import emit, show, table, tell
+from experiments.cost_so_far import cost_document
 from experiments.plan import LOAD_S, OTHER_LOAD_S, TIMING_S, EarlierRun, Plan, make_plan, to_dict
 from experiments.preflight import check, lanes_here
 from experiments.resolve import OUTPUT_TOKENS, REPEATS
 from experiments.sweep_record import begun, cells_of, sweep_root
 from experiments.trial_time import AROUND_S, Span
 from experiments.where import HERE, Where
+from results.cost import spent
 from results.errors import StoreError
 from results.lock import driver
 from results.place import check_place
+from results.price import Spent
 from results.store import Store
 from results.sweep_folder import is_sweep
 
@@ -46,10 +49,15 @@ def dry_run(config: SweepConfig, results: Path, *, fresh: bool, as_json: bool, w
         tell(f"warning: {problem}")
     held = driver(root)
     running = held is not None and held.alive is True
+    used = spent(store, info) if info is not None else Spent()
     if as_json:
-        emit({"name": config.name, "folder": root, "running": running, "lanes": count, **to_dict(plan)})
+        cost = _cost_document(config, plan, used)
+        head = {"name": config.name, "folder": root, "running": running, "lanes": count, "cost": cost}
+        emit({**head, **to_dict(plan)})
         return
     _show(config, plan, root, count)
+    for line in _cost_lines(config, plan, used):
+        show(line)
     if held is not None and running:
         show(f"It runs already: process {held.pid} since {held.since}.")
     show("Nothing was started, and nothing was written.")
@@ -110,6 +118,33 @@ def _show(config: SweepConfig, plan: Plan, root: str, lanes: int) -> None:
         show(f"Time on {lanes} lanes: {minutes(plan.whole / lanes)}, and a load for each further lane.")
     for line in _rests_on(plan):
         show(f"  {line}")
+
+
+def _cost_document(config: SweepConfig, plan: Plan, used: Spent) -> dict[str, Any] | None:
+    """What was spent and what is left, between the least and the most; None without a price."""
+    if config.price is None:
+        return None
+    left = plan.cost(config.price)
+    likely = None if left is None else left.low_s if left.likely_s is None else left.likely_s
+    between = {"left_at_least": left and left.low_s, "left_at_most": left and left.high_s}
+    return cost_document(used, config.price, likely) | between
+
+
+def _cost_lines(config: SweepConfig, plan: Plan, used: Spent) -> list[str]:
+    """The same in words."""
+    price = config.price
+    if price is None:
+        return []
+    lines = [f"Spent so far: {price.text(used.cost)}, {used.gpu_hours:.3g} GPU hours."] if plan.begun else []
+    if plan.left and (left := plan.cost(price)) is None:
+        lines.append(
+            "Cost: not known, price_per_gpu_hour has none for the GPUs that are there; `any` names one."
+        )
+    elif plan.left and left is not None:
+        between = f"{price.text(left.low_s)} to {price.text(left.high_s)}"
+        likely = "" if left.likely_s is None else f"about {price.text(left.likely_s)}, "
+        lines.append(f"Cost of what is left: {likely}{between} in any case, on however many lanes.")
+    return lines
 
 
 def _table(plan: Plan) -> list[str]:

@@ -7,7 +7,7 @@ from deployments.errors import EngineDead, LaneGone, ModelError, last_line
 from experiments.errors import TrialError
 from results.attempt import Attempt
 from results.errors import DiskFull, StoreAway, StoreError
-from results.records import Failure
+from results.records import Failure, LaneTime
 from results.store import Store
 
 _CAUSES: dict[type[BaseException], str] = {
@@ -20,9 +20,11 @@ _CAUSES: dict[type[BaseException], str] = {
 _END_ALL = {_CAUSES[error]: error for error in (DiskFull, StoreAway)}
 
 
-def failure_of(attempt: Attempt, error: BaseException, *, permanent: bool) -> Failure:
+def failure_of(
+    attempt: Attempt, error: BaseException, *, permanent: bool, lane_time: LaneTime | None = None
+) -> Failure:
     """The record; `permanent`: another try would fail too. Its cause is ours where we know one, else the class."""
-    return _failure(attempt, cause_of(error), last_line(error), permanent=permanent)
+    return _failure(attempt, cause_of(error), last_line(error), permanent=permanent, lane_time=lane_time)
 
 
 def cause_of(error: BaseException) -> str:
@@ -36,15 +38,18 @@ def ends_all(said: str | None) -> StoreError | None:
     return _END_ALL[cause](text) if cause in _END_ALL else None
 
 
-def fail_killed(store: Store, cell_id: str) -> None:
+def fail_killed(store: Store, cell_id: str, lane_time: LaneTime | None = None) -> None:
     """Record the newest attempt of a cell as failed if the process that ran it is gone and could not."""
     with suppress(StoreError):  # it would not count anyway
         if (attempt := store.open_attempt(cell_id)) is not None:
             text = "the process of the trial was killed, as systems do that run out of memory"
-            attempt.fail(_failure(attempt, "process-killed", text, permanent=False))
+            failure = _failure(attempt, "process-killed", text, permanent=False, lane_time=lane_time)
+            attempt.fail(failure)
 
 
-def _failure(attempt: Attempt, cause: str, error: str, *, permanent: bool) -> Failure:
+def _failure(
+    attempt: Attempt, cause: str, error: str, *, permanent: bool, lane_time: LaneTime | None
+) -> Failure:
     return Failure(
         cell_id=attempt.cell_id,
         attempt=attempt.number,
@@ -52,4 +57,5 @@ def _failure(attempt: Attempt, cause: str, error: str, *, permanent: bool) -> Fa
         error=error,
         permanent=permanent,
         failed_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        lane_time=lane_time,
     )

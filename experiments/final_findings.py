@@ -5,8 +5,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from experiments.console import emit, out, show, show_prose, tell
+from experiments.cost_so_far import cost_document
 from experiments.text_table import Column, lines
 from results.comparisons import THROUGHPUT
+from results.cost import PER_MILLION
 from results.findings import CellSummary, Findings
 from results.footnotes import with_marks
 from results.report import numbers
@@ -38,6 +40,10 @@ def show_findings(findings: Findings, page: str | None) -> None:
         tell(f"failed attempt: {cause}")
     for note in findings.sweep.get("trace_notes", ()):
         show_prose(f"Trace: {note}.")
+    if findings.price is not None and findings.spent is not None:
+        show_prose(
+            f"Cost: {findings.price.text(findings.spent.cost)}, {findings.spent.gpu_hours:.3g} GPU hours."
+        )
     if page is not None:
         show(f"page: {page}")
 
@@ -69,6 +75,7 @@ def findings_document(findings: Findings, folder: str, page: str, problems: Sequ
         "planned_cells": findings.planned_cells,
         "done_cells": done,
         "complete": done >= findings.planned_cells,
+        "cost": _cost(findings),
         "cells": [_cell(cell) for cell in findings.cells],
         "sentences": [
             {
@@ -98,6 +105,13 @@ def findings_document(findings: Findings, folder: str, page: str, problems: Sequ
     }
 
 
+def _cost(findings: Findings) -> dict[str, Any] | None:
+    if findings.price is None or findings.spent is None:
+        return None
+    left = 0.0 if len(findings.trials) >= findings.planned_cells else None
+    return cost_document(findings.spent, findings.price, left)
+
+
 def _cell(cell: CellSummary) -> dict[str, Any]:
     return {
         "backend": cell.backend,
@@ -107,7 +121,7 @@ def _cell(cell: CellSummary) -> dict[str, Any]:
         "device": cell.device,
         "rate": cell.rate,
         "repeats": len(cell.trials),
-        **{name: cell.mean(name) for name in (*METRICS, "throughput_tokens_per_s")},
+        **{name: cell.mean(name) for name in (*METRICS, "throughput_tokens_per_s", PER_MILLION)},
         "verdicts": _verdicts(cell),
     }
 

@@ -64,6 +64,7 @@ class Snapshot:
     loads: Mapping[str, str]  # what a lane key is, in words (see `loads`)
     speeds: Mapping[str, Sequence[float]]  # tokens/s of the last seconds, by cell id
     results: Sequence[Result]
+    cost: str = ""  # so far and left, in words; empty without a price
 
 
 def view(snapshot: Snapshot, width: int, rows: int) -> list[Text]:
@@ -72,12 +73,14 @@ def view(snapshot: Snapshot, width: int, rows: int) -> list[Text]:
     lanes = [_lane(lane, snapshot) for lane in snapshot.lanes]
     trials = [_trial(lane, snapshot, SPARKS if width >= 100 else SPARKS // 2) for lane in running]
     results = [_result(result) for result in snapshot.results]
-    room = _share(rows - 1, len(lanes), len(trials), len(results))
+    cost = [Text(fit(snapshot.cost, width))] if snapshot.cost else []
+    room = _share(rows - 1 - len(cost), len(lanes), len(trials), len(results))
     styles = [_STYLES.get(lane.doing, "") for lane in snapshot.lanes]
     newest = max((result.read for result in snapshot.results), default=0)
     ages = [newest - result.read for result in snapshot.results]
     return [
         _bar(snapshot, width),
+        *cost,
         *_block(_LANES, lanes, width, room[0], styles),
         *_block(_TRIALS, trials, width, room[1], [""] * len(trials)),
         *_block(_RESULTS, results, width, room[2], ["" if age else "bold" for age in ages], ages),

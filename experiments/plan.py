@@ -17,7 +17,8 @@ from experiments.config import SweepConfig
 from experiments.explain.basis import SIMULATED, bases, measured
 from experiments.resolved import Resolved
 from experiments.trial_time import Span, TrialTimes, capacities, took, twin
-from results.records import Trial
+from results.price import Price
+from results.records import LaneTime, Trial
 
 LOAD_S = {"vllm": 40.0, "simulated": 5.0}  # clearing the lane and loading a small model from a local disk
 OTHER_LOAD_S = 20.0
@@ -45,6 +46,7 @@ class Plan:
     loads: Mapping[str, int]  # engine loads by lane key, those of the probes too
     measuring: Span  # what the probes take, with their loads
     repeats: Mapping[int, Span]  # by repeat (from 0): what is left of it
+    lanes: Mapping[tuple[str, int], Span]  # the same and `measuring`, by kind of GPU and GPUs of a lane
     grows_below: float | None  # automatic durations are longer at rates below this, which are not known yet
     known: int  # cells whose twins are done: their time is not a guess
     capacities_of: (
@@ -55,6 +57,16 @@ class Plan:
     def whole(self) -> Span:
         """All that is left."""
         return sum(self.repeats.values(), start=self.measuring)
+
+    def cost(self, price: Price) -> Span | None:
+        """Of all that is left, in the currency of the price; None where a kind of GPU has none."""
+        whole = Span.of(0.0)
+        for (kind, gpus), span in self.lanes.items():
+            each = price.cost(LaneTime(held_s=1.0, gpus=gpus, kind=kind))
+            if each is None:
+                return None
+            whole += span * each
+        return whole
 
 
 def make_plan(
@@ -74,7 +86,10 @@ def make_plan(
     order = [
         [one for one in block if one.cell_id not in done] for block in blocks(planned, config.seed, warm)
     ]
-    loads, repeats = _cost(order, to_time, times, isolate=config.isolate)
+    loads, repeats, lanes = _cost(order, to_time, times, isolate=config.isolate)
+    measuring = _sum(load_span(probe.backend, probe.engine) + Span.of(TIMING_S) for probe in to_time)
+    first = config.accelerator[0] if config.accelerator else "", config.lane_gpus
+    lanes[first] = lanes.get(first, Span.of(0.0)) + measuring
     guessed = not known_rates and config.duration_s is None
     return Plan(
         begun=info is not None,
@@ -83,8 +98,9 @@ def make_plan(
         left=left,
         probes=to_time,
         loads=loads,
-        measuring=_sum(load_span(probe.backend, probe.engine) + Span.of(TIMING_S) for probe in to_time),
+        measuring=measuring,
         repeats=repeats,
+        lanes=lanes,
         grows_below=fewest_requests(config) / config.minimum_duration_s if guessed else None,
         known=sum(twin(cell) in times.took_s for cell in left),
         capacities_of=capacities_of,
@@ -132,10 +148,11 @@ def _resolved(config: SweepConfig, info: Mapping[str, Any] | None) -> tuple[Reso
 
 def _cost(
     order: Iterable[Sequence[Cell]], to_time: Sequence[Probe], times: TrialTimes, *, isolate: bool
-) -> tuple[Counter[str], dict[int, Span]]:
-    """Loads by lane key and the time of each repeat, on one lane that keeps what it has loaded."""
+) -> tuple[Counter[str], dict[int, Span], dict[tuple[str, int], Span]]:
+    """Loads by lane key, and the time of each repeat and of each kind of lane, on one that keeps what it has loaded."""
     loads = Counter(probe.lane_key for probe in to_time)
     repeats: dict[int, Span] = {}
+    lanes: dict[tuple[str, int], Span] = {}
     loaded = to_time[-1].lane_key if to_time else None
     for block in order:
         for cell in block:
@@ -145,7 +162,9 @@ def _cost(
                 span += load_span(cell.backend, cell.engine)
             loaded = cell.lane_key
             repeats[cell.repeat] = repeats.get(cell.repeat, Span.of(0.0)) + span
-    return loads, repeats
+            lane = cell.accelerator or "", cell.gpus
+            lanes[lane] = lanes.get(lane, Span.of(0.0)) + span
+    return loads, repeats, lanes
 
 
 def load_span(backend: str, engine: Mapping[str, Any]) -> Span:

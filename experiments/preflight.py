@@ -7,6 +7,7 @@ import importlib.util
 from collections.abc import Iterator
 from dataclasses import replace
 
+from deployments.backends.engine_args import SIZES
 from deployments.errors import ModelError
 from deployments.gpus import visible_gpus
 from deployments.models import BFLOAT16_FROM, ModelSpec, context_tokens, locate, on_disk, resolve
@@ -14,6 +15,8 @@ from deployments.vllm_build import require_gpu_for_cuda_build
 from experiments.cells import Cell, cells
 from experiments.config import SweepConfig
 from experiments.console import Say
+from experiments.document import Location
+from experiments.grid import Setting
 from experiments.lane_count import lane_count
 from experiments.resolved import Resolved
 from experiments.traffic import traffic
@@ -51,7 +54,8 @@ def check(config: SweepConfig, say: Say, *, offline: bool = False, gpus_here: bo
 def lanes_here(config: SweepConfig, asked: int) -> int:
     """How many lanes the sweep has on this machine. ConfigError if more are asked for; 0 asks for none."""
     found = visible_gpus() if any(setting.model is not None for setting in config.settings) else ()
-    return lane_count(config, asked, min(len(found), config.gpus or len(found)))
+    usable = min(len(found), config.gpus or len(found))
+    return lane_count(config, asked, usable // config.lane_gpus)
 
 
 def _check_engines(config: SweepConfig) -> None:
@@ -70,6 +74,10 @@ def _check_gpus(config: SweepConfig) -> None:
         on_cpu = "; gpus: auto runs on the CPU" if not found else ""
         text = f"must be at most the GPUs that can be used here, {len(found)}, got {config.gpus}{on_cpu}"
         raise config.error(("gpus",), text)
+    if models and len(found) < config.lane_gpus > 1:
+        setting = next(one for one in config.settings if one.model is not None)
+        text = f"must be at most the GPUs that can be used here, {len(found)}, got {config.lane_gpus}"
+        raise config.error(size_key(setting), text)
     if any(setting.backend == "vllm" for setting in config.settings):
         require_gpu_for_cuda_build(found)
     weak = [gpu for gpu in found if gpu.capability is not None and gpu.capability < BFLOAT16_FROM]
@@ -78,6 +86,12 @@ def _check_gpus(config: SweepConfig) -> None:
             # Not "or auto": a preset has a dtype of its own.
             text = f"must have dtype float16 or float32 on {weak[0].name}, which does not compute in bfloat16"
             raise config.error(("model",), text)
+
+
+def size_key(setting: Setting) -> Location:
+    """Where its config says how many GPUs its lane has."""
+    named = next((key for key in SIZES if key in setting.engine), SIZES[0])
+    return ("backends", setting.backend, named)
 
 
 def _check_model(config: SweepConfig, model: ModelSpec, say: Say, *, offline: bool) -> ModelSpec | None:

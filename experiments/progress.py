@@ -18,11 +18,13 @@ from rich.console import Console
 
 from deployments.lane_board import LaneView
 from experiments.cells import Cell
+from experiments.cost_so_far import CostSoFar
 from experiments.live_screen import LiveScreen
 from experiments.live_view import SPARKS, Snapshot, being_loaded, loads, view
 from experiments.running_results import RunningResults
 from experiments.time_left import TimeLeft, about
 from experiments.trial_time import TrialTimes
+from results.errors import StoreError
 
 LIVE_EVERY_S = 1.0
 READ_S = 0.2  # of that for reading results: what runs beside is being measured
@@ -42,13 +44,14 @@ class SweepProgress:
         *,
         at_once: int = 1,
         times: TrialTimes | None = None,
+        cost: CostSoFar | None = None,
         console: Console | None = None,
         live: bool | None = None,
     ) -> None:
         """`cells` is the whole sweep, `left` what is to be run, `at_once` how many of them, `times` how long
         they take; `lanes` asks what the lanes do.
 
-        `results`: what has been found, for the live view. `live`: whether to draw one; by default where
+        `results`: what has been found, for the live view; `cost`: what the sweep costs, where it has a price. `live`: whether to draw one; by default where
         standard error is a terminal that can, and not in CI.
         """
         self._console = Console(stderr=True) if console is None else console
@@ -57,7 +60,7 @@ class SweepProgress:
         self._left = {cell.cell_id for cell in left}
         self._done, self._failed = len(cells) - len(left), 0
         self._time_left = TimeLeft(left, at_once, times)
-        self._ask_lanes, self._results = lanes, results
+        self._ask_lanes, self._results, self._cost = lanes, results, cost
         self._lanes: Sequence[LaneView] = ()
         self._loads = loads(cells)
         self._speeds: dict[str, deque[float]] = {}
@@ -156,6 +159,7 @@ class SweepProgress:
             loads=self._loads,
             speeds={trial: tuple(speeds) for trial, speeds in self._speeds.items()},
             results=self._results.rows() if self._results is not None else (),
+            cost="" if self._cost is None else self._cost.text(self._cells.values()),
         )
 
     def _note_end(self, cell_id: str, failed: str | None, now_s: float) -> None:
@@ -166,12 +170,16 @@ class SweepProgress:
         self._done += done
         self._failed += not done
         self._time_left.ended(cell_id, now_s)
+        if self._cost is not None:
+            with contextlib.suppress(StoreError):  # it is read again, and told of, at the end
+                self._cost.ended(cell_id)
         if done and self._results is not None:
             self._results.ended(cell_id)
         if self._screen is None or not done:
             left = about(self._time_left.left_s(now_s))
             what = self._cells[cell_id].in_words
-            text = f"{f'done  {what}' if done else f'FAILED  {what}: {failed}'}  {left}".rstrip()
+            cost = "" if self._cost is None else f"  {self._cost.text(self._cells.values())}"
+            text = f"{f'done  {what}' if done else f'FAILED  {what}: {failed}'}  {left}".rstrip() + cost
             self._print(f"[{self._done}/{len(self._cells)}] {text}")
 
     def _print(self, text: str) -> None:

@@ -19,8 +19,11 @@ from deployments.replica import Sample
 from deployments.virtual.step_model import StepModel
 from experiments.capacity import BUDGET, Probe, fit, probes, resolve_rates, to_record
 from experiments.config import SweepConfig
+from experiments.held import Held
 from experiments.reserves import RESERVES, measured_reserve
 from experiments.resolved import Resolved
+from results.price import TIMED
+from results.records import LaneTime
 
 OUTPUT_TOKENS = 8
 REPEATS = 2  # of each timing; the first warms up and is not used
@@ -37,11 +40,14 @@ async def resolve(config: SweepConfig, notify: Callable[[str], None]) -> tuple[R
     times: dict[str, StepModel] = {}
     record: dict[str, Any] = {}
     reserves: dict[str, Any] = {}
+    used: list[LaneTime] = []
     lanes = board()
     dtype = await _dtype(config, await lanes.places.remote())
     for probe in probes(config, dtype):
         notify(f"measuring {_what(probe)}: {probe.backend}")
         lane = await free_lane(HOLDER, probe.lane_key, config.accelerator[0] if config.accelerator else None)
+        held = Held()
+        held.take(lane)
         load = Load(key=probe.lane_key, backend=probe.backend, model=probe.model, engine=probe.engine)
         try:
             call = await _loaded(lane, load, probe, notify)
@@ -52,6 +58,7 @@ async def resolve(config: SweepConfig, notify: Callable[[str], None]) -> tuple[R
                 longest = config.workload.prompt_law().maximum
                 reserves[probe.backend] = await measured_reserve(call, probe, longest, notify)
         finally:
+            used.append(held.lane_time())
             await lanes.release.remote(HOLDER)
         if samples:
             times[probe.backend] = fitted = fit(samples)
@@ -61,7 +68,14 @@ async def resolve(config: SweepConfig, notify: Callable[[str], None]) -> tuple[R
             }
         record["warm_lane"] = probe.lane_key
     record |= {RESERVES: reserves} if reserves else {}
+    record |= {TIMED: _together(used)} if used else {}
     return replace(resolve_rates(config, times), dtype=dtype), record
+
+
+def _together(used: Sequence[LaneTime]) -> dict[str, Any]:
+    """How long the lanes of all probes were held: they are of one kind."""
+    whole = used[0].model_copy(update={"held_s": sum(one.held_s for one in used)})
+    return whole.model_dump(mode="json")
 
 
 def _what(probe: Probe) -> str:
@@ -116,7 +130,7 @@ async def _dtype(config: SweepConfig, places: Sequence[Place]) -> Dtype | None:
         of_node.setdefault(place.node, []).append(place)
     asked = []
     for node, here in of_node.items():
-        gpus = sum(place.gpu for place in here)
+        gpus = sum(place.gpus for place in here if place.gpu)
         pick = ray.remote(num_cpus=0, num_gpus=gpus)(pick_dtype)
         if node is not None:
             pick = pick.options(label_selector={NODE_LABEL: node})

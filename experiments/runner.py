@@ -16,9 +16,11 @@ from deployments.errors import ModelError
 from deployments.lane_board import Lane, board
 from deployments.lanes import Load, free_lane, occupy, raised_there, while_there
 from deployments.reserve import Reserve
+from experiments.budget import Purse
 from experiments.cells import Cell
 from experiments.errors import TrialError
 from experiments.failures import cause_of, ends_all, failure_of
+from experiments.held import Held
 from experiments.traffic import traffic
 from experiments.trial import State, Traffic, TrialRun
 from results.attempt import Attempt
@@ -29,6 +31,7 @@ from results.store import Store
 from workloads.errors import WorkloadError
 
 PERMANENT = (ModelError, WorkloadError)
+HELD_BACK = "held_back"  # in what is told to Tune
 
 
 class CellTrial(tune.Trainable):
@@ -47,12 +50,15 @@ class CellTrial(tune.Trainable):
         return True
 
     def step(self) -> dict[str, Any]:
-        """Run the cell once; raises if it should be tried again."""
+        """Run the cell once, unless the budget holds it back; raises if it should be tried again."""
+        purse = self._conditions.purse
+        if purse is not None and not purse.begin(self._cell):
+            return {"done": True, "failed": None, HELD_BACK: True}
         try:
             failed = serve_loop.run(_attempt(self._cell, self._conditions))
         except (DiskFull, StoreAway) as error:  # there is no place for a record of it either
             failed = f"{cause_of(error)}: {one_line(error)}"
-        return {"done": True, "failed": failed}
+        return {"done": True, "failed": failed, HELD_BACK: False}
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
         """Tune asks for one before it reuses the actor: there is nothing to save, the store has it all."""
@@ -69,6 +75,7 @@ class Conditions:
     isolate: bool  # redeploy for every trial
     setup: Mapping[str, Any]  # provenance
     reserves: Mapping[str, Reserve] = field(default_factory=dict)  # by backend that pads
+    purse: Purse | None = None  # what the run may use; None: as much as it takes
 
 
 async def _attempt(cell: Cell, conditions: Conditions) -> str | None:
@@ -77,27 +84,31 @@ async def _attempt(cell: Cell, conditions: Conditions) -> str | None:
     store = Store(conditions.root, wait_s=PATIENCE_S)
     attempt = await asyncio.to_thread(store.begin_attempt, cell.cell_id)
     lane: Lane | None = None
+    held = Held()
     try:
         sent = await asyncio.to_thread(traffic, cell)
-        lane = await free_lane(cell.cell_id, cell.lane_key, cell.accelerator)
-        attempt.finish(await while_there(lane, _measure(cell, sent, lane, attempt, conditions)))
+        lane = held.take(await free_lane(cell.cell_id, cell.lane_key, cell.accelerator))
+        trial = await while_there(lane, _measure(cell, sent, lane, attempt, conditions))
+        attempt.finish(trial.model_copy(update={"lane_time": held.lane_time()}))
         return None
     except PERMANENT as error:
-        return _fail(attempt, error, permanent=True)
+        return _fail(attempt, error, held, permanent=True)
     except DiskFull as error:  # another try at once would end the same way, and the lane is as good as before
-        return _fail(attempt, error, permanent=False)
+        return _fail(attempt, error, held, permanent=False)
     except StoreAway:  # it has been tried again for long enough, and so would be the record of it
         raise
     except Exception as error:
         permanent = isinstance(error, TrialError) and error.permanent
         if lane is not None and not isinstance(error, TrialError):
             await lanes.condemn.remote(lane.index)
-        failed = _fail(attempt, error, permanent=permanent)
+        failed = _fail(attempt, error, held, permanent=permanent)
         if not permanent:
             raise
         return failed
     finally:
         await lanes.release.remote(cell.cell_id)
+        if conditions.purse is not None:
+            conditions.purse.ended(cell, held.lane_time().held_s)
 
 
 async def _measure(cell: Cell, sent: Traffic, lane: Lane, attempt: Attempt, conditions: Conditions) -> Trial:
@@ -131,7 +142,9 @@ class Watch(tune.Callback):
         return {}
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
-        """The cell is done, or failed for ever."""
+        """The cell is done, or failed for ever, or was not begun."""
+        if (trial.last_result or {}).get(HELD_BACK):
+            return
         self._ended(trial.config["cell_id"], (trial.last_result or {}).get("failed"))
 
     def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
@@ -174,8 +187,8 @@ def load_of(cell: Cell) -> Load:
     return Load(key=cell.lane_key, backend=cell.backend, model=cell.model, engine=cell.engine)
 
 
-def _fail(attempt: Attempt, error: BaseException, *, permanent: bool) -> str:
+def _fail(attempt: Attempt, error: BaseException, held: Held, *, permanent: bool) -> str:
     """Record it; what it was."""
-    failure = failure_of(attempt, raised_there(error), permanent=permanent)
+    failure = failure_of(attempt, raised_there(error), permanent=permanent, lane_time=held.lane_time())
     attempt.fail(failure)
     return failure.in_words

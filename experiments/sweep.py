@@ -5,17 +5,20 @@ The store is the truth and Tune the scheduler: each block is a new Tuner over th
 """
 
 import secrets
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from deployments.errors import BackendError
 from deployments.lane_board import LEAST_SHARE, LaneView
 from deployments.reserve import Reserve
+from experiments.budget import NO_LIMITS, Limit, Limits, Purse, start_budget
 from experiments.cells import Cell, blocks, cells
 from experiments.config import SweepConfig
 from experiments.console import Say
+from experiments.cost_so_far import CostSoFar, expected_s
 from experiments.errors import ConfigError, SweepFailed
 from experiments.explain.over_sweep import with_guides
 from experiments.failures import fail_killed
@@ -27,8 +30,9 @@ from experiments.reserves import recorded
 from experiments.resolved import Resolved
 from experiments.running_results import RunningResults
 from experiments.simulation.occupancy import with_occupancy
-from experiments.sweep_record import begun, cells_of, check_traffic, resolve_and_record, take_slo
+from experiments.sweep_record import begun, cells_of, check_traffic, resolve_and_record, take_added
 from experiments.where import HERE, Lanes, Where, lanes_of
+from results.cost import spent
 from results.earlier_run import move_aside
 from results.errors import DiskFull, StoreError, one_line
 from results.findings import Findings
@@ -52,6 +56,7 @@ class Outcome:
     ran: int  # cells that this call finished
     findings: Findings
     problems: Sequence[str]  # what could not be read of the store
+    stopped_at: Limit | None = None  # what this call was allowed to use, and did
 
     @property
     def complete(self) -> bool:
@@ -60,19 +65,27 @@ class Outcome:
 
 
 def run_sweep(
-    config: SweepConfig, root: str, say: Say, *, fresh: bool = False, where: Where = HERE
+    config: SweepConfig,
+    root: str,
+    say: Say,
+    *,
+    fresh: bool = False,
+    where: Where = HERE,
+    limits: Limits = NO_LIMITS,
 ) -> Outcome:
-    """Run the cells that are missing; returns at once if there are none. `fresh` keeps an earlier run aside.
+    """Run the cells that are missing; returns at once if there are none. `fresh` keeps an earlier run aside,
+    `limits` end it before that.
 
     ConfigError, StoreError or DeviceError before anything is moved, written or started; then SweepFailed (an
     engine that `auto` must time cannot be loaded) or DiskFull. KeyboardInterrupt loses nothing.
     """
-    store = Store(root)
+    begun_s, store = time.time(), Store(root)
+    limits.check(config)
     refuse_if_driven(root)  # before one waits for GPUs, which that driver would hold
     planned = None if fresh else cells_of(config, begun(config, store))
     if planned is not None and not _left(planned, store):
         with SweepLock(root):
-            take_slo(config, store)
+            take_added(config, store)
             return _outcome(root, planned, store, ran=0)
     check(config, say, gpus_here=where.address is None)
     opening = lanes_of(config, where, say)
@@ -84,7 +97,7 @@ def run_sweep(
         info = begun(config, store)
         planned = cells_of(config, info)
         if planned is not None:
-            take_slo(config, store)
+            take_added(config, store)
             left = _left(planned, store)
             if not left:
                 return _outcome(root, planned, store, ran=0)
@@ -95,9 +108,14 @@ def run_sweep(
                 info = resolve_and_record(config, store, say)
                 planned = cells(config, Resolved.from_dict(info["resolved"]))
             before = len(planned) - len(_left(planned, store))
+            used = spent(store, info).cost or 0.0
+            budget = start_budget(limits, lanes.session.beside, spent=used, begun_s=begun_s)
             store = Store(root, wait_s=PATIENCE_S)
-            _run_blocks(Driver(config, store, lanes, recorded(info)), planned, info)
-            return _outcome(root, planned, store, ran=len(planned) - len(_left(planned, store)) - before)
+            stopped_at = _run_blocks(
+                Driver(config, store, lanes, recorded(info), budget=budget), planned, info
+            )
+            ran = len(planned) - len(_left(planned, store)) - before
+            return _outcome(root, planned, store, ran=ran, stopped_at=stopped_at)
 
 
 @contextmanager
@@ -137,23 +155,45 @@ class Driver:
     store: Store
     lanes: Lanes
     reserves: Mapping[str, Reserve]  # by backend that pads
+    budget: Any = None  # the actor that says what may begin; None: everything
+    purse: Purse | None = None  # and what its trials ask it with
 
 
-def _run_blocks(driver: Driver, planned: Sequence[Cell], info: Mapping[str, Any]) -> None:
-    store = driver.store
+def _run_blocks(driver: Driver, planned: Sequence[Cell], info: Mapping[str, Any]) -> Limit | None:
+    """Until every cell is done, or its tries ran out, or the budget holds one back; which limit did."""
+    config, store = driver.config, driver.store
     left = _left(planned, store)
     warm = info["measured"].get("warm_lane")
     results = RunningResults(Store(store.root), planned, ended=store.done_cells())
-    times, _ = trial_times(driver.config, info, store.trials())
+    times, _ = trial_times(config, info, store.trials())
+    takes_s = expected_s(planned, (cell.cell_id for cell in left), times, config.seed, warm)
+    price = config.price
+    cost = None if price is None else CostSoFar(Store(store.root), info, price, takes_s)
+    if driver.budget is not None:
+        driver = replace(driver, purse=Purse(budget=driver.budget, expected_s=takes_s, price=price))
     lanes = watched(driver.lanes.board)
-    with SweepProgress(planned, left, lanes, results, at_once=driver.lanes.count(), times=times) as progress:
-        for whole in blocks(planned, driver.config.seed, first_lane=warm):
+    with SweepProgress(
+        planned, left, lanes, results, at_once=driver.lanes.count(), times=times, cost=cost
+    ) as progress:
+        for whole in blocks(planned, config.seed, first_lane=warm):
             block = [cell for cell in whole if cell in left]
             if not block:
                 continue
             fit(driver, block, progress)
             done = len(planned) - len(_left(planned, store))
             progress.say(f"repeat {block[0].repeat + 1}: {done} of {len(planned)} cells done, {_page(store)}")
+            if (limit := _reached(driver)) is not None:
+                return limit
+    return None
+
+
+def _reached(driver: Driver) -> Limit | None:
+    if driver.budget is None:
+        return None
+    import ray
+
+    limit: Limit | None = ray.get(driver.budget.reached.remote())
+    return limit
 
 
 def _page(store: Store) -> str:
@@ -207,8 +247,14 @@ def _tune(driver: Driver, block: Sequence[Cell], progress: SweepProgress) -> set
 
     given_up: set[str] = set()
 
-    def lost(cell_id: str) -> None:
+    def gone(cell_id: str) -> None:
+        """What a trial process that was killed could not tell."""
         driver.lanes.board.release.remote(cell_id)
+        if driver.budget is not None:
+            driver.budget.ended.remote(cell_id)
+
+    def lost(cell_id: str) -> None:
+        gone(cell_id)
         fail_killed(store(), cell_id)
         given_up.add(cell_id)
 
@@ -217,7 +263,7 @@ def _tune(driver: Driver, block: Sequence[Cell], progress: SweepProgress) -> set
         progress.say(f"an attempt failed, trying again: {why(cell_id)}")
 
     def ended(cell_id: str, said: str | None) -> None:
-        driver.lanes.board.release.remote(cell_id)  # a trial process that was killed could not
+        gone(cell_id)
         if halt.error is not None:  # stopped with the others, and left
             return
         if halt.look(said):
@@ -235,6 +281,7 @@ def _tune(driver: Driver, block: Sequence[Cell], progress: SweepProgress) -> set
             isolate=driver.config.isolate,
             setup=provenance(),
             reserves=driver.reserves,
+            purse=driver.purse,
         ),
     )
     tune.Tuner(
@@ -260,7 +307,9 @@ def _tune(driver: Driver, block: Sequence[Cell], progress: SweepProgress) -> set
     return given_up
 
 
-def _outcome(root: str, planned: Sequence[Cell], store: Store, *, ran: int) -> Outcome:
+def _outcome(
+    root: str, planned: Sequence[Cell], store: Store, *, ran: int, stopped_at: Limit | None = None
+) -> Outcome:
     left = _left(planned, store)
     page, findings = drawn(store)
     done = len(planned) - len(left)
@@ -272,4 +321,5 @@ def _outcome(root: str, planned: Sequence[Cell], store: Store, *, ran: int) -> O
         ran=ran,
         findings=findings,
         problems=store.problems,
+        stopped_at=stopped_at,
     )

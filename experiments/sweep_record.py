@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from experiments.cells import Cell, cells, cells_hash
-from experiments.config import SLO, SweepConfig
+from experiments.config import ADDED_LATER, SweepConfig
 from experiments.consistency import unfilled_now
 from experiments.console import Say
 from experiments.errors import ConfigError
@@ -49,14 +49,15 @@ def begun(config: SweepConfig, store: Store) -> dict[str, Any] | None:
     return info
 
 
-def take_slo(config: SweepConfig, store: Store) -> None:
-    """Let the sweep's record have the SLOs that the config has by now: they change no measurement."""
+def take_added(config: SweepConfig, store: Store) -> None:
+    """Let the sweep's record have the SLOs and the price that the config has by now: they change no measurement."""
     info = store.read_sweep() or {}
-    recorded, asked = dict(info.get("config", {})), config.as_written.get(SLO)
-    if recorded.get(SLO) == asked:
+    recorded = dict(info.get("config", {}))
+    asked = {key: config.as_written[key] for key in ADDED_LATER if key in config.as_written}
+    if {key: recorded[key] for key in ADDED_LATER if key in recorded} == asked:
         return
-    recorded.pop(SLO, None)
-    store.write_sweep({**info, "config": recorded | ({SLO: asked} if asked else {})})
+    kept = {key: value for key, value in recorded.items() if key not in ADDED_LATER}
+    store.write_sweep({**info, "config": kept | asked})
 
 
 def cells_of(config: SweepConfig, info: Mapping[str, Any] | None) -> tuple[Cell, ...] | None:

@@ -39,6 +39,11 @@ class Span:
             self.high_s + other.high_s,
         )
 
+    def __mul__(self, factor: float) -> "Span":
+        """So many times as much, or as much of something else for each second."""
+        likely_s = None if self.likely_s is None else self.likely_s * factor
+        return Span(self.low_s * factor, likely_s, self.high_s * factor)
+
     def __truediv__(self, lanes: int) -> "Span":
         """Spread evenly over so many lanes."""
         likely_s = None if self.likely_s is None else self.likely_s / lanes

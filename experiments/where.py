@@ -18,7 +18,7 @@ from deployments.ray_session import RaySession
 from experiments.config import SweepConfig
 from experiments.console import Say
 from experiments.errors import ConfigError
-from experiments.preflight import lanes_here
+from experiments.preflight import lanes_here, size_key
 
 LOOK_EVERY_S = 1.0
 
@@ -63,8 +63,10 @@ def lanes_of(config: SweepConfig, where: Where, say: Say) -> AbstractContextMana
         _refuse_cluster_options(config, where)
         count = lanes_here(config, where.lanes)
         on_model = any(setting.model is not None for setting in config.settings)
-        return _here(count, claim(say, where.lanes or config.gpus) if on_model else (), say)
+        return _here(config, count, claim(say, _wanted_here(config, where)) if on_model else (), say)
     check_answers(where.address)
+    if where.on_cpu and config.lane_gpus > 1:
+        raise config.error(size_key(config.settings[0]), "asks for GPUs, and --on-cpu uses none")
     if where.on_cpu and config.accelerator:
         raise config.error(("accelerator",), "names kinds of GPU, and --on-cpu uses none")
     return _on_cluster(config, where, where.address, say)
@@ -77,11 +79,20 @@ def _refuse_cluster_options(config: SweepConfig, where: Where) -> None:
         raise ConfigError(f"{given[0]} needs a cluster: give its --address too")
 
 
+def _wanted_here(config: SweepConfig, where: Where) -> int | None:
+    """GPUs of this machine; None: all."""
+    if where.lanes:
+        return where.lanes * config.lane_gpus
+    return config.gpus and config.gpus - config.gpus % config.lane_gpus
+
+
 @contextmanager
-def _here(count: int, gpus: Sequence[Gpu], say: Say) -> Iterator[Lanes]:
+def _here(config: SweepConfig, count: int, gpus: Sequence[Gpu], say: Say) -> Iterator[Lanes]:
     say("starting Ray on this machine")
     with local_ray(gpus) as session:
-        board = start_board(Here(lanes=count, gpu=session.gpus > 0), session.beside)
+        kind = gpus[0].name if gpus else ""
+        here = Here(lanes=count, gpu=session.gpus > 0, gpus=config.lane_gpus, kind=kind)
+        board = start_board(here, session.beside)
         yield Lanes(session=session, board=board, count=lambda: count)
 
 
@@ -90,12 +101,16 @@ def _on_cluster(config: SweepConfig, where: Where, address: str, say: Say) -> It
     say(f"connecting to the Ray cluster at {address}")
     with cluster_ray(address, say) as session:
         look = OnCluster(
-            labels=where.labels, kinds=config.accelerator, on_cpu=where.on_cpu, driver=session.node or ""
+            labels=where.labels,
+            kinds=config.accelerator,
+            gpus=config.lane_gpus,
+            on_cpu=where.on_cpu,
+            driver=session.node or "",
         )
-        most = where.lanes or config.gpus
+        most = where.lanes or (config.gpus and config.gpus // config.lane_gpus)
         if not where.on_cpu:
             _ask_for(config, where, look, most)
-        look = _of_one_kind(config, look, _first(look, most, say), say)
+        look = _of_one_kind(config, look, _first(config, look, most, say), say)
         board = start_board(look, session.beside, most)
 
         def count() -> int:
@@ -108,13 +123,19 @@ def _ask_for(config: SweepConfig, where: Where, look: OnCluster, most: int | Non
     """Have the autoscaler bring what is missing, and keep what is there."""
     kinds = config.accelerator or ()
     each = -(-most // len(kinds)) if most and kinds else most
-    request_gpus(each or max(1, len(look())), kinds, where.labels)
+    request_gpus(each or max(1, len(look())), kinds, where.labels, each=look.gpus)
 
 
-def _first(look: OnCluster, most: int | None, say: Say) -> Sequence[Place]:
-    """Wait until there is a place at all. DeviceError if none comes up."""
+def _first(config: SweepConfig, look: OnCluster, most: int | None, say: Say) -> Sequence[Place]:
+    """Wait until there is a place at all. DeviceError if none comes up.
+
+    ConfigError where no node that has GPUs has as many as a lane needs.
+    """
     until_s, told = monotonic() + NO_LANE_DEADLINE_S, False
     while not (places := look()):
+        if 0 < (largest := look.most_gpus()) < look.gpus:
+            text = f"must be at most the GPUs of the cluster's largest node, {largest}, got {look.gpus}"
+            raise config.error(size_key(config.settings[0]), text)
         if monotonic() > until_s:
             raise DeviceError(
                 f"no {_wanted(look)} came up on the cluster within {NO_LANE_DEADLINE_S / 60:g} minutes"
@@ -128,6 +149,7 @@ def _first(look: OnCluster, most: int | None, say: Say) -> Sequence[Place]:
 
 def _wanted(look: OnCluster) -> str:
     kind = " or ".join(look.kinds or ()) or ("node" if look.on_cpu else "GPU")
+    kind = f"node with {look.gpus} times {kind}" if look.gpus > 1 else kind
     labels = ", ".join(f"{key}={value}" for key, value in look.labels.items())
     return f"{kind} with {labels}" if labels else kind
 

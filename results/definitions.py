@@ -204,6 +204,14 @@ _OF_TRIALS = (
         better="higher",
     ),
     Definition(
+        key="cost_per_million_tokens",
+        name="cost per million output tokens",
+        unit="",
+        formula="price of a GPU hour × GPUs of the lane ÷ 3600 ÷ throughput × 10⁶",
+        plain="What a million output tokens cost on a server that goes on as it did in the steady window, without loading it; "
+        "in the currency of the config. Null without price_per_gpu_hour.",
+    ),
+    Definition(
         key="backlog_slope",
         name="backlog slope",
         unit="ratio",

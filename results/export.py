@@ -11,6 +11,8 @@ import pyarrow as pa
 import pyarrow.csv as pc_csv
 import pyarrow.parquet as pq
 
+from results.cost import with_cost
+from results.price import price_of
 from results.read import SCHEMAS, sweep_name, with_sweep
 from results.store import Store
 from results.summary import summarise_all, what_counts, with_metrics_by_cell
@@ -43,7 +45,8 @@ def _groups(store: Store, table: TableName, watch: Watch) -> Iterator[pa.Table]:
     if table == "trials":
         trials, requests, batches = what_counts(store)
         watch(0, len(trials))
-        yield trial_table(summarise_all(trials, requests, batches))
+        price = price_of(store.read_sweep() or {})
+        yield trial_table([with_cost(one, price) for one in summarise_all(trials, requests, batches)])
         watch(len(trials), len(trials))
         return
     cells = sorted(store.done_cells())

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from results.goodput import Slo
 from results.padded_batches import PaddedBatches
+from results.price import Price, Spent
 from results.records import Failure, Trial
 from results.served import Served
 
@@ -257,6 +258,8 @@ class Findings:
     planned_cells: int
     slos: tuple[Slo, ...] = ()  # that goodput is counted for
     expectations: tuple[Expectation, ...] = ()
+    price: Price | None = None
+    spent: Spent | None = None
     guides: tuple[Guide, ...] = ()  # theory, not measured
     occupancy: tuple[Occupancy, ...] = ()  # of a simulated sweep
     invalid: tuple[CellSummary, ...] = ()  # the trials that do not count, which are in no cell

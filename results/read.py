@@ -14,9 +14,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from results.cost import with_cost
 from results.drift import with_drift
 from results.errors import StoreError
 from results.goodput import slos_of
+from results.price import price_of
 from results.records import BATCHES, FAILURES, METRICS, REQUESTS, SAMPLES, SWEEP
 from results.store import Store
 from results.summary import summarise_all, what_counts, with_metrics_by_cell
@@ -119,12 +121,14 @@ def folder_names(stores: Sequence[Store]) -> list[str]:
 def _read(store: Store, sweep: str) -> dict[str, pa.Table]:
     trials, requests, batches = what_counts(store)
     failures = [failure.model_dump(exclude={"schema_version"}) for failure in store.failures()]
-    slos = slos_of(store.read_sweep() or {})
+    sweep_info = store.read_sweep() or {}
+    slos, price = slos_of(sweep_info), price_of(sweep_info)
+    summaries = with_drift(summarise_all(trials, requests, batches, slos))
     tables = {
         "requests": with_metrics_by_cell(requests, batches),
         "batches": batches,
         "samples": store.samples(),
-        "trials": trial_table(with_drift(summarise_all(trials, requests, batches, slos))),
+        "trials": trial_table([with_cost(one, price) for one in summaries]),
         "failures": pa.Table.from_pylist(failures, schema=FAILURES),
         "partial": store.partial_requests(),
     }

@@ -226,6 +226,21 @@ class Clock(BaseModel):
     drift_s: float | None = None  # offset at the end − offset at the start
 
 
+class LaneTime(BaseModel):
+    """How long an attempt had its lane: with what was cleared away and loaded for it, to the end."""
+
+    model_config = ConfigDict(frozen=True)
+
+    held_s: float
+    gpus: int = 1  # of the lane; one without, on processors, counts as one
+    kind: str = ""  # of these GPUs, as Ray or the driver names it; empty where it is not known
+
+    @property
+    def gpu_s(self) -> float:
+        """GPU seconds."""
+        return self.held_s * self.gpus
+
+
 class WarmUp(BaseModel):
     """How what a lane has loaded was warmed up, once, before the first trial on it."""
 
@@ -277,6 +292,7 @@ class Trial(BaseModel):
     warm_up: WarmUp | None = None  # null where nothing was run, or not recorded
     prefix_cache_share: float | None = None  # of prompt tokens that came from a prefix cache
     gpu_strangers: tuple[str, ...] = ()  # who else computed on its GPU when it began or ended
+    lane_time: LaneTime | None = None  # null in virtual time, which no lane is taken for, or not recorded
 
 
 class Failure(BaseModel):
@@ -291,6 +307,7 @@ class Failure(BaseModel):
     error: str
     permanent: bool = False
     failed_at: str
+    lane_time: LaneTime | None = None
 
     @property
     def in_words(self) -> str:

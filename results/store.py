@@ -29,7 +29,7 @@ from pydantic import ValidationError
 from results.attempt import Attempt, move_into_place
 from results.errors import FutureVersion, StoreError, cannot_write, one_line, said
 from results.patience import Patience
-from results.records import BATCHES, LATER, REQUESTS, SAMPLES, SCHEMA_VERSION, Failure, Trial
+from results.records import BATCHES, LATER, REQUESTS, SAMPLES, SCHEMA_VERSION, Failure, LaneTime, Trial
 from results.sweep_document import check_kinds
 
 MANY_ROWS = 100_000  # of a part file: below it threads cost more than they save
@@ -129,6 +129,30 @@ class Store:
         """Give the trials that count, sorted by cell id."""
         done = self.done_cells(cell_ids)
         return [Trial.model_validate(self._done[cell, done[cell]]["trial"]) for cell in sorted(done)]
+
+    def lane_times(self, cell_ids: Collection[str] | None = None) -> dict[tuple[str, int], LaneTime | None]:
+        """Give by cell id and attempt how long each had its lane, whatever became of it.
+
+        None of one that left no record of that: it runs, was killed, or is of a version that wrote none.
+        """
+        found: dict[tuple[str, int], LaneTime | None] = {}
+        for cell_id, attempts in sorted(self._attempts(cell_ids).items()):
+            for number, files in sorted(attempts.items()):
+                found[cell_id, number] = self._lane_time(cell_id, number, files)
+        return found
+
+    def _lane_time(self, cell_id: str, number: int, files: Collection[str]) -> LaneTime | None:
+        """What cannot be read is told where it is read for its rows, and its time is not known."""
+        name = next((one for one in ("done.json", "failed.json") if one in files), None)
+        if name is None:
+            return None
+        try:
+            known = self._done.get((cell_id, number)) if name == "done.json" else None
+            document = known or self._read_document(f"{self._folder(cell_id, number)}/{name}")
+            written = document.get("trial", document).get("lane_time")
+            return None if written is None else LaneTime.model_validate(written)
+        except (StoreError, ValidationError, AttributeError):
+            return None
 
     def requests(
         self, cell_ids: Collection[str] | None = None, columns: Sequence[str] | None = None

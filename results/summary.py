@@ -10,11 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from results.comparisons import changes, knees, ordered, splits
+from results.cost import spent, with_cost
 from results.drift import with_drift
 from results.expectations import expectations
 from results.findings import CellSummary, Findings, TrialSummary
 from results.goodput import Slo, slos_of
 from results.metrics import with_metrics
+from results.price import price_of
 from results.records import BATCHES, REQUESTS, SETTINGS, SIMULATED, VIRTUAL, Trial
 from results.sentences import sentences
 from results.store import Store
@@ -33,10 +35,12 @@ def find(store: Store, spread: Spread = map, *, not_before: Starts | None = None
     `not_before`: where steady windows begin at the earliest, such as those of another sweep.
     `spread`: what maps a function over parts of the store, such as the `map` of a pool of processes. Depends on the rows alone, not on how they were split into files or in which order they are read.
     """
-    summaries = [_labelled(one) for one in with_drift(_summaries(store, spread, not_before or {}))]
+    sweep = store.read_sweep() or {}
+    price = price_of(sweep)
+    found = with_drift(_summaries(store, spread, not_before or {}))
+    summaries = [with_cost(_labelled(one), price) for one in found]
     cells = _cells(one for one in summaries if one.counts)
     found_changes, found_splits = changes(cells), splits(cells)
-    sweep = store.read_sweep() or {}
     return Findings(
         sweep=sweep,
         trials=tuple(summaries),
@@ -50,6 +54,8 @@ def find(store: Store, spread: Spread = map, *, not_before: Starts | None = None
         slos=slos_of(sweep),
         expectations=expectations(cells),
         invalid=tuple(_cells(one for one in summaries if not one.counts)),
+        price=price,
+        spent=spent(store, sweep),
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from results.cost import PER_MILLION
 from results.definitions import DEFINITIONS
 from results.errors import StoreError, one_line
 from results.findings import TrialSummary
@@ -56,6 +57,14 @@ _FACTS: list[pa.Field] = [
     always("prepare_s", pa.float64(), "Handshake, warm-up and probe, without loading.", unit="s"),
     always("measured_s", pa.float64(), "First planned arrival to last completion.", unit="s"),
     always("total_s", pa.float64(), "The whole trial, without loading.", unit="s"),
+    column(
+        "lane_held_s",
+        pa.float64(),
+        "How long it had its lane, with what was loaded for it; null in virtual time, or not recorded.",
+        unit="s",
+    ),
+    column("lane_gpus", pa.int32(), "GPUs of the lane; one without, on processors, counts as one."),
+    column("lane_kind", pa.string(), "What GPUs these are."),
     always("setup", pa.string(), "Provenance as JSON: versions, machine, dtype, threads, commit."),
     always(
         "counters",
@@ -81,6 +90,7 @@ _OF_TRIAL: list[pa.Field] = [
         "steady_throughput_tokens_per_s",
         "steady_throughput_requests_per_s",
     ),
+    column(PER_MILLION, pa.float64(), DEFINITIONS[PER_MILLION].said),
     *_defined("steady_start_s", "steady_requests"),
     *_defined("offered_rate", "achieved_rate"),
     column(
@@ -122,10 +132,11 @@ def trial_table(summaries: Sequence[TrialSummary]) -> pa.Table:
 
 def _row(summary: TrialSummary) -> dict[str, Any]:
     trial: Trial = summary.trial
-    facts = trial.model_dump(mode="json", exclude={"schema_version", "clock", "warm_up"})
+    facts = trial.model_dump(mode="json", exclude={"schema_version", "clock", "warm_up", "lane_time"})
     return {
         **facts,
         **(_warm_up(trial.warm_up) if trial.warm_up else {}),
+        **({f"lane_{name}": value for name, value in trial.lane_time} if trial.lane_time else {}),
         **{name: trial.knobs.get(name) for name in ("max_batch_size", "max_wait_ms", "timer")},
         **{
             name: json.dumps(facts[name], sort_keys=True) for name in ("knobs", "engine", "setup", "counters")

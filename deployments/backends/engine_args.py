@@ -1,6 +1,7 @@
 """What a person may write about an engine, checked strictly; the defaults are the recorded ones."""
 
-from typing import Annotated, Literal, Self
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -19,6 +20,13 @@ Deadline = Annotated[float, Field(gt=0)]
 Threads = Annotated[int, Field(ge=1)] | None
 Bytes = Annotated[int, Field(ge=1)]
 Slots = Annotated[int, Field(ge=1)] | None
+Gpus = Annotated[int, Field(ge=1)] | None
+SIZES = ("tensor_parallel_size", "lane_gpus")  # arguments that say how many GPUs a lane has
+
+
+def lane_gpus(engine: Mapping[str, Any]) -> int:
+    """GPUs of one node that a lane with these arguments has."""
+    return next((int(engine[key]) for key in SIZES if engine.get(key)), 1)
 
 
 class EngineArgs(BaseModel):
@@ -42,10 +50,23 @@ class HuggingFaceArgs(EngineArgs):
 
     kv_budget_bytes: Bytes | Literal["auto"] | None = None
     """What keys and values of a padded batch may take, in bytes: a batch ends where one more row would take more. `auto` is what the memory beside the weights leaves when a measured reserve is taken off: on a GPU of all that is free, on a CPU of half of it; simulated sweeps take the reserve from `simulation.kv_reserve_gib`. Left out it is `auto`, and no limit where that cannot be measured."""
+    lane_gpus: Gpus = None
+    """GPUs of one node that a lane has; 1 if left out. More of them need device_map."""
+    device_map: Literal["auto", "balanced", "balanced_low_0", "sequential"] | None = None
+    """How transformers spreads the layers over the GPUs of a lane, which compute one after the other. Not run on several GPUs so far."""
     threads: Threads = None
     """CPU threads; cores − 1 (at least 1) if left out."""
     start_deadline_s: Deadline = 600.0
     """How long loading may take, in seconds."""
+
+    @model_validator(mode="after")
+    def _check_map(self) -> Self:
+        several = (self.lane_gpus or 1) > 1
+        if several and self.device_map is None:
+            raise ValueError(f"device_map must be given for several GPUs, got lane_gpus {self.lane_gpus}")
+        if self.device_map is not None and not several:
+            raise ValueError(f"lane_gpus must be at least 2 with device_map, got {self.lane_gpus or 1}")
+        return self
 
 
 class HuggingFaceContinuousArgs(EngineArgs):
@@ -87,6 +108,8 @@ class VllmArgs(EngineArgs):
     """The most tokens of one step; if left out vLLM's own 2,048, or max_num_seqs × max_model_len where that is less."""
     max_model_len: Annotated[int, Field(ge=2)] | None = None
     """The longest prompt + output, in tokens; the model's context if left out."""
+    tensor_parallel_size: Gpus = None
+    """GPUs of one node that the model is split over, all of them of one lane; 1 if left out. Not run on several GPUs so far."""
     gpu_memory_utilization: Annotated[float, Field(gt=0, le=1)] = 0.9
     """Share of a GPU's memory that vLLM takes."""
     cpu_kv_cache_gib: Annotated[int, Field(ge=1)] = 1
@@ -125,6 +148,8 @@ class SimulatedArgs(EngineArgs):
     """How many token ids there are."""
     context_tokens: Annotated[int, Field(ge=2)] = 4_096
     """The longest prompt + output, in tokens."""
+    lane_gpus: Gpus = None
+    """GPUs of one node that a lane on a cluster has, to try what a larger model asks for; 1 if left out."""
     load_s: Annotated[float, Field(ge=0)] = 0.0
     """How long loading takes, in seconds."""
     start_deadline_s: Deadline = 60.0

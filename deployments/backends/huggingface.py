@@ -113,7 +113,7 @@ class HuggingFace:
         from deployments.backends.loaded_model import LoadedModel  # torch: seconds of import
         from deployments.backends.padded_generation import PaddedGeneration
 
-        return PaddedGeneration(LoadedModel(self._spec, self._args.threads))
+        return PaddedGeneration(LoadedModel(self._spec, self._args.threads, self._args.device_map))
 
     def _started(self) -> "PaddedGeneration":
         if self._engine is None:

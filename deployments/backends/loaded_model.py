@@ -30,16 +30,20 @@ _LOADING = threading.Lock()
 
 
 class LoadedModel:
-    """Loads at once. `threads`: CPU threads as asked for (see `cpu_threads`). ModelError; OutOfMemory."""
+    """Loads at once. `threads`: CPU threads as asked for (see `cpu_threads`). ModelError; OutOfMemory.
 
-    def __init__(self, spec: ModelSpec, threads: int | None) -> None:
+    `device_map`: how transformers spreads the layers over all GPUs of this process; None: all are on the first.
+    """
+
+    def __init__(self, spec: ModelSpec, threads: int | None, device_map: str | None = None) -> None:
         self.threads = cpu_threads(threads)
         torch.set_num_threads(self.threads)
         transformers_logging.disable_progress_bar()
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
         spec, source = resolve(spec), locate(spec)
         dtype = pick_dtype(self.device) if spec.dtype == "auto" else spec.dtype
-        self.model: Any = _load(spec, source, dtype, self.device)
+        self._gpus = range(torch.cuda.device_count() if device_map else 1)
+        self.model: Any = _load(spec, source, dtype, device_map or self.device)
         config = self.model.config.get_text_config()
         self.limits = Limits(vocabulary=config.vocab_size, context_tokens=_context_tokens(config))
         self.setup: dict[str, Any] = {
@@ -48,6 +52,7 @@ class LoadedModel:
             "revision": getattr(self.model.config, "_commit_hash", None) or spec.revision,
             "dtype": dtype,
             "device": torch.cuda.get_device_name() if self.device == "cuda" else "cpu",
+            **({"device_map": device_map, "gpus": len(self._gpus)} if device_map else {}),
             "threads": torch.get_num_threads(),
             "torch": torch.__version__,
             "transformers": transformers.__version__,
@@ -65,29 +70,38 @@ class LoadedModel:
     def synchronise(self) -> None:
         """Wait for the device; raises what a broken one raises. From any thread."""
         if self.device == "cuda":
-            torch.cuda.synchronize()
+            for gpu in self._gpus:
+                torch.cuda.synchronize(gpu)
 
     def reset_memory(self) -> None:
         """Start a new period for `memory`. From any thread."""
         if self.device == "cuda":
-            torch.cuda.reset_peak_memory_stats()
+            for gpu in self._gpus:
+                torch.cuda.reset_peak_memory_stats(gpu)
         else:
             self._resident_since_reset = resident_memory.reset_peak()
 
     def memory(self) -> Memory:
-        """Peak bytes that PyTorch allocated on the GPU; on a CPU the process's peak resident size."""
+        """Peak bytes that PyTorch allocated on the GPU (of several their peaks' sum); on a CPU the process's peak resident size."""
         if self.device == "cuda":
-            return Memory(peak_bytes=torch.cuda.max_memory_allocated(), kind="allocated")
+            peaks = [torch.cuda.max_memory_allocated(gpu) for gpu in self._gpus]
+            return Memory(peak_bytes=sum(peaks), kind="allocated")
         peak_bytes = resident_memory.peak_bytes() if self._resident_since_reset else None
         return Memory(peak_bytes=peak_bytes, kind="resident", detail={"of": "process"})
 
     def room(self) -> Room | None:
         """What is in use and what may be taken: on a GPU what the device and PyTorch's own cache have free, on a
         CPU half of what the machine has, because who takes all of it there is killed without a word.
+
+        Of several GPUs, which hold like parts of a batch, each counts as the one that has the least free.
         """
         if self.device == "cuda":
-            used, free = torch.cuda.memory_allocated(), torch.cuda.mem_get_info()[0]
-            return Room(used_bytes=used, free_bytes=free + torch.cuda.memory_reserved() - used)
+            used = [torch.cuda.memory_allocated(gpu) for gpu in self._gpus]
+            free = [
+                torch.cuda.mem_get_info(gpu)[0] + torch.cuda.memory_reserved(gpu) - taken
+                for gpu, taken in zip(self._gpus, used, strict=True)
+            ]
+            return Room(used_bytes=sum(used), free_bytes=min(free) * len(free))
         resident, available = resident_memory.resident_bytes(), available_memory.available_bytes()
         if resident is None or available is None:
             return None
@@ -111,7 +125,7 @@ def free_memory(device: str) -> None:
         torch.cuda.empty_cache()
 
 
-def _load(spec: ModelSpec, source: str, dtype: str, device: str) -> Any:
+def _load(spec: ModelSpec, source: str, dtype: str, device_map: str) -> Any:
     try:
         with _LOADING:
             model = AutoModelForCausalLM.from_pretrained(
@@ -120,7 +134,7 @@ def _load(spec: ModelSpec, source: str, dtype: str, device: str) -> Any:
                 dtype=getattr(torch, dtype),
                 use_safetensors=True,
                 trust_remote_code=spec.trust_remote_code,
-                device_map=device,
+                device_map=device_map,
             )
     except Exception as exc:
         if is_out_of_memory(exc):  # may be another process that has not ended yet: not permanent

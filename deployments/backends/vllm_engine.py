@@ -15,7 +15,7 @@ from typing import Any
 
 from deployments.backends.backend import Limits
 from deployments.backends.cpu_threads import cpu_threads
-from deployments.backends.engine_args import DEFAULT_MAX_NUM_SEQS, VllmArgs
+from deployments.backends.engine_args import DEFAULT_MAX_NUM_SEQS, VllmArgs, lane_gpus
 from deployments.backends.vllm_steps import StepRecorder
 from deployments.errors import BackendError, ModelError
 from deployments.models import ModelSpec, locate, pick_dtype, resolve
@@ -102,6 +102,9 @@ def _load(
             max_num_seqs=args.max_num_seqs or DEFAULT_MAX_NUM_SEQS,
             max_num_batched_tokens=args.max_num_batched_tokens,
             gpu_memory_utilization=args.gpu_memory_utilization,
+            tensor_parallel_size=lane_gpus(args.model_dump()),
+            # Within a Ray actor vLLM would take Ray, and look for a placement group; the GPUs are this process's.
+            distributed_executor_backend="mp" if lane_gpus(args.model_dump()) > 1 else None,
             enforce_eager=device == "cpu" if args.enforce_eager is None else args.enforce_eager,
             enable_prefix_caching=False,
             use_tqdm_on_load=False,
@@ -126,6 +129,7 @@ def _describe(llm: Any, model: ModelSpec, source: str, threads: int, *, load_s: 
     limits = Limits(vocabulary=weights.get_vocab_size(), context_tokens=weights.max_model_len)
     cpu = current_platform.is_cpu()
     kv_cache_bytes = _kv_cache_bytes(config)
+    gpus = config.parallel_config.tensor_parallel_size
     setup = {
         "model": model.name,
         "source": source,
@@ -148,6 +152,7 @@ def _describe(llm: Any, model: ModelSpec, source: str, threads: int, *, load_s: 
             "enable_prefix_caching": cache.enable_prefix_caching,
             "enforce_eager": weights.enforce_eager,
             "gpu_memory_utilization": None if cpu else cache.gpu_memory_utilization,
+            **({"tensor_parallel_size": gpus} if gpus > 1 else {}),
         },
         "vocabulary": limits.vocabulary,
         "context_tokens": limits.context_tokens,
@@ -155,7 +160,7 @@ def _describe(llm: Any, model: ModelSpec, source: str, threads: int, *, load_s: 
         "kv_block_tokens": cache.block_size,
         "kv_cache_bytes": kv_cache_bytes,
         "weight_bytes": _weight_bytes(weights, model.name),
-        "bandwidth_bytes_per_s": None if cpu else bandwidth_of(current_platform.get_device_name()),
+        "bandwidth_bytes_per_s": None if cpu else _bandwidth(current_platform.get_device_name(), gpus),
         "load_s": round(load_s, 3),
     }
     return Engine(llm=llm, limits=limits, setup=setup, kv_cache_bytes=kv_cache_bytes)
@@ -175,13 +180,20 @@ def end_sockets(engine: Engine) -> None:
 
 
 def _kv_cache_bytes(config: Any) -> int | None:
-    """2 (key, value) × layers × kv_heads × head_dim × bytes, for each token of each block."""
+    """2 (key, value) × layers × kv_heads × head_dim × bytes, for each token of each block, on all GPUs of the lane."""
     model, cache = config.model_config, config.cache_config
     if model.use_mla or model.is_hybrid or cache.cache_dtype != "auto":
         return None
     parallel = config.parallel_config
     values = model.get_num_layers(parallel) * model.get_num_kv_heads(parallel) * model.get_head_size()
-    return int(2 * values * model.dtype.itemsize * cache.block_size * cache.num_gpu_blocks)
+    of_one = 2 * values * model.dtype.itemsize * cache.block_size * cache.num_gpu_blocks
+    return int(of_one * parallel.tensor_parallel_size)
+
+
+def _bandwidth(device: str, gpus: int) -> float | None:
+    """Of all GPUs of the lane, which read their parts of the weights at the same time."""
+    each = bandwidth_of(device)
+    return None if each is None else each * gpus
 
 
 def _weight_bytes(weights: Any, name: str) -> int | None:

@@ -1,5 +1,6 @@
 """The arguments that several commands take, and how a command is written so that it can be typed again."""
 
+import math
 import os
 import shlex
 import sys
@@ -14,6 +15,7 @@ from results.errors import StoreError
 from results.sweep_folder import is_sweep, sweep_around
 
 if TYPE_CHECKING:
+    from experiments.budget import Limits
     from experiments.where import Where
 
 RESULTS = Path(DEFAULT_RESULTS)
@@ -103,6 +105,43 @@ def where_asked(lanes: int, address: str | None, labels: list[str] | None, *, on
     from experiments.where import Where
 
     return Where(lanes=lanes, address=address or None, labels=labels_asked(labels), on_cpu=on_cpu)
+
+
+def above_nothing(text: str | float) -> float:
+    """A limit: a number above 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < math.inf:
+        raise typer.BadParameter(f"must be a number above 0, got {text!r}")
+    return value
+
+
+MaxHours = Annotated[
+    float | None,
+    typer.Option(
+        parser=above_nothing,
+        metavar="<H>",
+        help="Begin no trial that would end later than H hours after this command began; what runs is let end.",
+    ),
+]
+MaxCost = Annotated[
+    float | None,
+    typer.Option(
+        parser=above_nothing,
+        metavar="<C>",
+        help="Begin no trial with which the sweep would cost more than C, in all of its runs together (needs "
+        "price_per_gpu_hour in the config). A trial that takes longer than expected may go past it.",
+    ),
+]
+
+
+def limits_asked(max_hours: float | None, max_cost: float | None) -> "Limits":
+    """What may be used, of the options that say so."""
+    from experiments.budget import Limits
+
+    return Limits(hours=max_hours, cost=max_cost)
 
 
 AsJson = Annotated[

@@ -8,6 +8,13 @@ from experiments.console import show, tell
 
 if TYPE_CHECKING:
     from experiments.sweep import Outcome
+    from results.findings import Findings
+
+
+def _spent(findings: "Findings") -> str:
+    if findings.price is None or findings.spent is None:
+        return ""
+    return f", {findings.price.text(findings.spent.cost)} spent"
 
 
 def conclude(outcome: "Outcome", *, again: str, as_json: bool) -> None:
@@ -21,6 +28,14 @@ def conclude(outcome: "Outcome", *, again: str, as_json: bool) -> None:
     say = tell if as_json else show
     if outcome.ran == 0 and outcome.complete:
         say(f"This sweep is complete ({outcome.done} cells); --fresh starts anew.")
+    if not outcome.complete and outcome.stopped_at is not None:
+        left = outcome.planned - outcome.done
+        more = " up to a larger one, or without one to its end" if outcome.stopped_at == "--max-cost" else ""
+        say(
+            f"stopped at {outcome.stopped_at}: {outcome.done} of {outcome.planned} cells are done, {left} left"
+            f"{_spent(outcome.findings)}; `{again}` goes on{more}"
+        )
+        raise typer.Exit(1)
     if not outcome.complete:
         failed = outcome.planned - outcome.done
         say(f"{failed} of {outcome.planned} cells failed; `{again}` tries them again.")

@@ -12,6 +12,7 @@ from experiments.console import emit, one_line_errors, show, table, tell
 
 if TYPE_CHECKING:
     from experiments.cells import Cell
+    from experiments.cost_so_far import CostSoFar
     from results.standing import Standing
 
 EXAMPLES = (
@@ -42,12 +43,13 @@ def status(
 
         one = standing(folder)
         cells, lanes = _cells(one), _lanes(one)
+        cost = _cost(one, cells)
         for problem in warnings_of(one):
             tell(f"warning: {problem}")
         if as_json:
-            emit(_document(one, cells) | {"lanes": lanes})
+            emit(_document(one, cells) | {"lanes": lanes, "cost": _cost_document(one, cells, cost)})
         else:
-            _show(one, cells, lanes)
+            _show(one, cells, lanes, cost)
 
 
 def _cells(one: "Standing") -> "Sequence[Cell]":
@@ -82,6 +84,37 @@ def _lanes(one: "Standing") -> dict[str, int]:
     return dict(sorted(count.items()))
 
 
+def _cost(one: "Standing", cells: "Sequence[Cell]") -> "CostSoFar | None":
+    """What it has cost and will; None without a price, and in virtual time."""
+    from experiments.config import parse
+    from experiments.cost_so_far import CostSoFar, expected_s
+    from experiments.plan import trial_times
+    from results.price import price_of
+    from results.store import Store
+
+    price, store = price_of(one.info), Store(one.folder)
+    if price is None or "simulated" in one.info:
+        return None
+    takes_s: dict[str, float] = {}
+    if cells:
+        config = parse(one.info["config"], source=f"{one.folder}/sweep.json")
+        times, _ = trial_times(config, one.info, store.trials())
+        left = [cell.cell_id for cell in cells if cell.cell_id not in one.done]
+        takes_s = expected_s(cells, left, times, config.seed)
+    return CostSoFar(store, one.info, price, takes_s)
+
+
+def _cost_document(
+    one: "Standing", cells: "Sequence[Cell]", cost: "CostSoFar | None"
+) -> dict[str, Any] | None:
+    from experiments.cost_so_far import cost_document
+
+    if cost is None:
+        return None
+    known = bool(cells) or one.state == "complete"
+    return cost_document(cost.spent, cost.price, cost.left(cells) if known else None)
+
+
 def _document(one: "Standing", cells: "Sequence[Cell]") -> dict[str, Any]:
     return standing_document(one) | {
         "left_cells": _left(one),
@@ -105,7 +138,9 @@ def _document(one: "Standing", cells: "Sequence[Cell]") -> dict[str, Any]:
     }
 
 
-def _show(one: "Standing", cells: "Sequence[Cell]", lanes: "Mapping[str, int]") -> None:
+def _show(
+    one: "Standing", cells: "Sequence[Cell]", lanes: "Mapping[str, int]", cost: "CostSoFar | None"
+) -> None:
     show(f"{one.name}: {in_words(one)}")
     for backend, said in (one.info.get("simulated") or {}).get("backends", {}).items():
         show(f"simulated, not measured: {backend}: {said['text']}")
@@ -127,6 +162,8 @@ def _show(one: "Standing", cells: "Sequence[Cell]", lanes: "Mapping[str, int]") 
     if cells:
         for line in _table(one, cells):
             show(line)
+    if cost is not None:
+        show(f"cost: {cost.text(cells)}; {cost.spent.gpu_hours:.3g} GPU hours{_unrecorded(cost)}")
     if len(lanes) > 1:
         show(f"cells done in lanes: {', '.join(f'{lane} {count}' for lane, count in lanes.items())}")
     named = {cell.cell_id: cell.in_words for cell in cells}
@@ -153,6 +190,11 @@ def _table(one: "Standing", cells: "Sequence[Cell]") -> list[str]:
         for group, of_rate in groups.items()
     ]
     return table(("backend", "strategy", *(f"{rate:g}/s" for rate in rates)), rows, right=2)
+
+
+def _unrecorded(cost: "CostSoFar") -> str:
+    count = cost.spent.unrecorded
+    return f", and those of attempts that run or were killed: {count}" if count else ""
 
 
 def _left(one: "Standing") -> int | None:

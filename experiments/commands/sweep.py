@@ -13,28 +13,36 @@ from experiments.commands.arguments import (
     Folder,
     Labels,
     Lanes,
+    MaxCost,
+    MaxHours,
     OnCpu,
     Results,
     check_results,
     command,
+    limits_asked,
     must_be_named,
     where_asked,
 )
 from experiments.commands.outcome import conclude
 from experiments.console import one_line_errors, tell
+from experiments.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from experiments.budget import Limits
     from experiments.config import SweepConfig
     from experiments.where import Where
 
 SWEEP_EXAMPLES = (
     "Examples:  batchyard sweep experiments/configs/local.yaml  ·  "
     "batchyard sweep my.yaml --dry-run  ·  batchyard sweep my.yaml --results /data/sweeps  ·  "
-    "batchyard sweep my.yaml --address auto --lanes 4  ·  batchyard sweep my.yaml --fresh  ·  batchyard sweep my.yaml --json > findings.json"
+    "batchyard sweep my.yaml --address auto --lanes 4  ·  batchyard sweep my.yaml --max-hours 2 --max-cost 20  ·  batchyard sweep my.yaml --fresh  ·  batchyard sweep my.yaml --json > findings.json"
 )
-RESUME_EXAMPLES = "Example:  batchyard resume results/data/local-0123456789ab"
+RESUME_EXAMPLES = (
+    "Examples:  batchyard resume results/data/local-0123456789ab  ·  "
+    "batchyard resume results/data/local-0123456789ab --max-cost 40"
+)
 
 
 def sweep(
@@ -47,6 +55,8 @@ def sweep(
     address: Address = None,
     label: Labels = None,
     on_cpu: OnCpu = False,
+    max_hours: MaxHours = None,
+    max_cost: MaxCost = None,
     results: Results = RESULTS,
     as_json: AsJson = False,
 ) -> None:
@@ -56,6 +66,7 @@ def sweep(
     """
     with one_line_errors():
         check_results(results)
+        limits = limits_asked(max_hours, max_cost)
         where = where_asked(lanes, address, label, on_cpu=on_cpu)
         from experiments.config import load
 
@@ -67,9 +78,9 @@ def sweep(
 
             say_plan(loaded, results, fresh=fresh, where=where, as_json=as_json)
             return
-        options = [*(("--results", results) if results != RESULTS else ()), *where.typed()]
+        options = [*(("--results", results) if results != RESULTS else ()), *where.typed(), *limits.typed()]
         again = command("sweep", config, *options)
-        _run(loaded, results, fresh=fresh, where=where, again=again, as_json=as_json)
+        _run(loaded, results, fresh=fresh, where=where, limits=limits, again=again, as_json=as_json)
 
 
 def resume(
@@ -78,18 +89,25 @@ def resume(
     address: Address = None,
     label: Labels = None,
     on_cpu: OnCpu = False,
+    max_hours: MaxHours = None,
+    max_cost: MaxCost = None,
     as_json: AsJson = False,
 ) -> None:
     """Go on with a sweep, or a capacity search, from its results folder, without its config file."""
     with one_line_errors():
         where = where_asked(lanes, address, label, on_cpu=on_cpu)
+        limits = limits_asked(max_hours, max_cost)
         from experiments.config import parse
         from results.read import open_sweep
         from results.sweep_document import CONFIGURED, check_sweep
 
         info = open_sweep(folder).read_sweep() or {}
         check_sweep(info, folder, CONFIGURED)
-        again = command("resume", folder, *where.typed())
+        again = command("resume", folder, *where.typed(), *limits.typed())
+        if limits != limits_asked(None, None) and not {"capacity", "simulated"}.isdisjoint(info):
+            raise ConfigError(
+                "--max-hours and --max-cost are of measured sweeps, and not of a search or a simulation"
+            )
         if "capacity" in info:
             from experiments.commands.capacity import resume as resume_search
 
@@ -100,17 +118,26 @@ def resume(
             return
         loaded = parse(info["config"], source=f"{folder}/sweep.json")
         must_be_named(folder, f"{loaded.name}-{loaded.config_hash}")
-        _run(loaded, folder.resolve().parent, fresh=False, where=where, again=again, as_json=as_json)
+        root = folder.resolve().parent
+        _run(loaded, root, fresh=False, where=where, limits=limits, again=again, as_json=as_json)
 
 
 def _run(
-    config: "SweepConfig", results: Path, *, fresh: bool, where: "Where", again: str, as_json: bool
+    config: "SweepConfig",
+    results: Path,
+    *,
+    fresh: bool,
+    where: "Where",
+    limits: "Limits",
+    again: str,
+    as_json: bool,
 ) -> None:
     from experiments.sweep import run_sweep
     from experiments.sweep_record import sweep_root
 
     try:
-        outcome = run_sweep(config, sweep_root(config, results), tell, fresh=fresh, where=where)
+        root = sweep_root(config, results)
+        outcome = run_sweep(config, root, tell, fresh=fresh, where=where, limits=limits)
     except KeyboardInterrupt:
         tell(f"interrupted; nothing that was done is lost: `{again}` goes on")
         raise typer.Exit(130) from None

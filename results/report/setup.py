@@ -15,7 +15,7 @@ from results.wording import NO_MODEL
 
 _CONFIG = "config"
 COMMAND = ".venv/bin/batchyard"  # in a checkout, where `make` puts it
-_INTERNAL = ("warm_lane",)  # of use to the sweep alone
+_INTERNAL = ("warm_lane", "lane_time")  # of use to the sweep alone
 _TITLES: dict[str, str] = {
     "provenance": "Machine, versions and commit",
     "simulated": "Simulated: what the backends were taken to be",
