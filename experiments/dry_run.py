@@ -49,7 +49,7 @@ def dry_run(config: SweepConfig, results: Path, *, fresh: bool, as_json: bool, w
         tell(f"warning: {problem}")
     held = driver(root)
     running = held is not None and held.alive is True
-    used = spent(store, info) if info is not None else Spent()
+    used = spent(store, info, config.price) if info is not None else Spent()
     if as_json:
         cost = _cost_document(config, plan, used)
         head = {"name": config.name, "folder": root, "running": running, "lanes": count, "cost": cost}

@@ -16,6 +16,7 @@ from experiments.cells import Cell, cells
 from experiments.config import SweepConfig
 from experiments.console import Say
 from experiments.document import Location
+from experiments.fits import check_fits, here, on_cluster
 from experiments.grid import Setting
 from experiments.lane_count import lane_count
 from experiments.resolved import Resolved
@@ -37,6 +38,8 @@ def check(config: SweepConfig, say: Say, *, offline: bool = False, gpus_here: bo
     if gpus_here:
         _check_gpus(config)
     models = {setting.model for setting in config.settings if setting.model is not None}
+    if models:
+        check_fits(config, here(visible_gpus()) if gpus_here else on_cluster(config.accelerator or ()))
     found = {model: _check_model(config, model, say, offline=offline) for model in models}
     for cell in _one_of_each_traffic(config):
         model = found[cell.model] if cell.model is not None else None

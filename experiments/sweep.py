@@ -108,7 +108,7 @@ def run_sweep(
                 info = resolve_and_record(config, store, say)
                 planned = cells(config, Resolved.from_dict(info["resolved"]))
             before = len(planned) - len(_left(planned, store))
-            used = spent(store, info).cost or 0.0
+            used = spent(store, info, config.price).cost or 0.0
             budget = start_budget(limits, lanes.session.beside, spent=used, begun_s=begun_s)
             store = Store(root, wait_s=PATIENCE_S)
             stopped_at = _run_blocks(

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from results.findings import TrialSummary
-from results.price import HOUR_S, Price, Spent, price_of, timed, total
+from results.price import HOUR_S, Price, Spent, timed, total
 from results.records import VIRTUAL, LaneTime
 from results.store import Store
 
@@ -22,11 +22,11 @@ PER_MILLION = "cost_per_million_tokens"
 THROUGHPUT = "steady_throughput_tokens_per_s"
 
 
-def spent(store: Store, sweep: Mapping[str, Any]) -> Spent:
+def spent(store: Store, sweep: Mapping[str, Any], price: Price | None) -> Spent:
     """By all attempts in the store, and by the timing of engines before them. Nothing in virtual time."""
     if "simulated" in sweep:
         return Spent()
-    return total(store.lane_times().values(), price_of(sweep), timed(sweep))
+    return total(store.lane_times().values(), price, timed(sweep))
 
 
 def with_cost(summary: TrialSummary, price: Price | None) -> TrialSummary:

@@ -37,7 +37,7 @@ class Price:
         """An amount as a person reads it: $1.20, 1.20 EUR."""
         if amount is None:
             return "–"
-        digits = 2 if abs(amount) >= 1 or not amount else min(6, 1 - math.floor(math.log10(abs(amount))))
+        digits = 2 if abs(amount) >= 1 or not amount else min(8, 2 - math.floor(math.log10(abs(amount))))
         number = f"{amount:,.{digits}f}"
         return f"{number} {self.currency}" if self.currency[:1].isalpha() else f"{self.currency}{number}"
 

@@ -55,7 +55,7 @@ def find(store: Store, spread: Spread = map, *, not_before: Starts | None = None
         expectations=expectations(cells),
         invalid=tuple(_cells(one for one in summaries if not one.counts)),
         price=price,
-        spent=spent(store, sweep),
+        spent=spent(store, sweep, price),
     )
 
 

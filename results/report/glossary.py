@@ -124,6 +124,8 @@ _OTHERS = {
     "ratio": "exp of the mean over repeats of ln(other ÷ base), both of one repeat.",
     "low": "exp of the lower end of Student's 95 % interval of that mean.",
     "high": "exp of the upper end of Student's 95 % interval of that mean.",
+    "lowest cost": "Lower end of Student's 95 % interval of the mean over repeats; none with fewer than three.",
+    "highest cost": "Upper end of Student's 95 % interval of the mean over repeats; none with fewer than three.",
     "pairs": "Repeats that both sides have.",
 }
 

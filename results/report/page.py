@@ -8,6 +8,7 @@ from results.report import (
     batches,
     changes,
     closeup,
+    cost,
     curves,
     frame,
     glossary,
@@ -39,6 +40,7 @@ _CONTENTS = (  # ids of sections, or of figures
     ("expected", "Expected"),
     ("curves", "Against rate"),
     ("goodput", "Within an SLO"),
+    ("cost", "Cost"),
     ("tradeoff", "Throughput and latency"),
     ("changes", "One over another"),
     ("knobs", "Knobs"),
@@ -108,6 +110,7 @@ def _panels(findings: Findings, *others: Panel | Absent) -> dict[str, Panel | Ab
     made = (
         curves.throughput(findings),
         curves.latency(findings),
+        cost.panel(findings),
         tradeoff.panel(findings),
         changes.panel(findings),
         splits.panel(findings),

@@ -74,6 +74,8 @@ def together(sweeps: Sequence[Shown]) -> Findings:
         planned_cells=sum(found.planned_cells for found in all_of),
         slos=tuple(dict.fromkeys(slo for found in all_of for slo in found.slos)),
         expectations=(),
+        price=all_of[0].price if all(found.price == all_of[0].price for found in all_of) else None,
+        spent=None,
         guides=tuple(one for found in all_of for one in found.guides),
         occupancy=tuple(one for found in all_of for one in found.occupancy),
         invalid=tuple(one for found in all_of for one in found.invalid),

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from deployments.places import KIND_LABEL, Here, OnCluster, Place, places_of
+from deployments.places import KIND_LABEL, Here, OnCluster, Place, most_gpus, places_of
 
 
 def node(name: str, *, gpus: float = 0, cpus: float = 4, alive: bool = True, **more: Any) -> dict[str, Any]:
@@ -29,6 +29,15 @@ def test_each_gpu_of_a_living_node_is_a_place():
     assert on(ANY, *nodes) == [("a", 0, ""), ("c", 0, ""), ("c", 1, "")]
     first = places_of(nodes, ANY)[0]
     assert first == Place(slot=0, gpu=True, node="a", host="host-a", cores=4)
+
+
+def test_a_lane_of_several_gpus_has_them_all_of_one_node():
+    wanted = OnCluster(labels={}, gpus=2)
+    nodes = [node("a", gpus=1), node("b", gpus=5), node("c", gpus=8, alive=False), node("head")]
+    assert on(wanted, *nodes) == [("b", 0, ""), ("b", 1, "")]
+    assert {place.gpus for place in places_of(nodes, wanted)} == {2}
+    assert most_gpus(nodes, wanted) == 5
+    assert most_gpus(nodes, OnCluster(labels={"zone": "x"}, gpus=2)) == 0
 
 
 def test_the_kind_is_a_label_or_what_ray_found_and_can_be_chosen():

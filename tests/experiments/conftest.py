@@ -18,7 +18,7 @@ from experiments.config import SweepConfig, parse
 from experiments.inputs import input_hashes
 from experiments.rows import settings
 from experiments.sweep_record import sweep_root
-from results.records import Failure
+from results.records import Failure, LaneTime
 from results.store import Store
 from tests.experiments.command_process import CommandProcess
 from tests.results import made_sweep as made_sweep_module
@@ -153,7 +153,8 @@ def begun_sweep() -> Callable[..., Path]:
             attempt.write_requests([row])
             knobs = {"strategy": cell.strategy, "setting": cell.setting, **cell.knobs}
             lasts = {"duration_s": cell.duration_s, "drain_limit_s": cell.drain_limit_s}
-            attempt.finish(made_sweep_module.make_trial([row], knobs=knobs, total_s=7.0, **lasts))
+            held = {"total_s": 7.0, "lane_time": LaneTime(held_s=9.0)}
+            attempt.finish(made_sweep_module.make_trial([row], knobs=knobs, **held, **lasts))
         for cell in planned[done : done + failed]:
             attempt = store.begin_attempt(cell.cell_id)
             attempt.fail(
@@ -163,6 +164,7 @@ def begun_sweep() -> Callable[..., Path]:
                     cause="engine-dead",
                     error="the engine is gone",
                     failed_at="2026-11-01T11:00:00+00:00",
+                    lane_time=LaneTime(held_s=3.0),
                 )
             )
         return Path(store.root)

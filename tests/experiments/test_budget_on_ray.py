@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from results.cost import spent
+from results.price import price_of
 from results.store import Store
 from tests.experiments.command_process import CommandProcess
 
@@ -30,7 +31,8 @@ def test_a_sweep_that_a_budget_stopped_halfway_goes_on_and_its_cost_is_the_price
     store = Store(root)
     done = len(store.done_cells())
     assert 1 <= done <= 5, "some, and not all"
-    used = spent(store, store.read_sweep() or {})
+    info = store.read_sweep() or {}
+    used = spent(store, info, price_of(info))
     assert used.cost is not None
     assert used.cost <= half * 1.2, "but for what the last trial took longer than expected"
     [line] = [line for line in output.splitlines() if line.startswith("stopped at --max-cost")]

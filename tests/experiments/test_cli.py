@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 import experiments.cli
 import experiments.sweep
 import experiments.where
+from experiments.budget import Limit, Limits
 from experiments.cli import app
 from experiments.config import SweepConfig, load
 from experiments.sweep import Outcome
@@ -219,11 +220,12 @@ def resumable(folder: Path, config: Path) -> Path:
     return root
 
 
-def ended(root: Path, *, planned: int, done: int, ran: int) -> Outcome:
+def ended(root: Path, *, planned: int, done: int, ran: int, stopped_at: Limit | None = None) -> Outcome:
     """How a driver says that it has ended, of a sweep without rows."""
     findings = find(Store(root))
     counts = {"planned": planned, "done": done, "ran": ran}
-    return Outcome(root=str(root), page="page.html", findings=findings, problems=(), **counts)
+    page = {"page": "page.html", "findings": findings, "problems": ()}
+    return Outcome(root=str(root), stopped_at=stopped_at, **page, **counts)
 
 
 def test_resume_runs_the_config_that_is_in_the_folder(
@@ -233,8 +235,9 @@ def test_resume_runs_the_config_that_is_in_the_folder(
     root = resumable(here, path)
     ran: list[tuple[str, str, Where]] = []
 
-    def run(config: Any, root_: str, say: Any, *, fresh: bool, where: Where) -> Outcome:
+    def run(config: Any, root_: str, say: Any, *, fresh: bool, where: Where, limits: Limits) -> Outcome:
         assert not fresh
+        assert limits == Limits()
         ran.append((config.config_hash, root_, where))
         return ended(root, planned=4, done=4, ran=4)
 
@@ -258,13 +261,18 @@ def test_resume_wants_the_folder_to_have_its_name(here: Path, config_file: Calla
     [
         ({"done": 4, "ran": 0}, 0, "This sweep is complete (4 cells); --fresh starts anew."),
         ({"done": 3, "ran": 1}, 1, "1 of 4 cells failed; `batchyard sweep {config} --results {here}` tries"),
+        (
+            {"done": 3, "ran": 1, "stopped_at": "--max-hours"},
+            1,
+            "stopped at --max-hours: 3 of 4 cells are done, 1 left; `batchyard sweep {config} --results {here}` goes on",
+        ),
     ],
 )
 def test_the_exit_code_says_whether_the_sweep_is_complete(
     here: Path,
     config_file: Callable[..., Path],
     monkeypatch: pytest.MonkeyPatch,
-    outcome: dict[str, int],
+    outcome: dict[str, Any],
     code: int,
     told: str,
 ):

@@ -66,6 +66,27 @@ def test_it_says_what_is_likely_where_something_has_timed_its_engines(
     assert f"Likely is what each rate leaves behind, by the step times of {earlier.name}." in longer
 
 
+def test_it_says_what_is_left_will_cost(
+    dry: Callable[..., Result],
+    config_values: Callable[..., Any],
+    begun_sweep: Callable[..., Path],
+    tmp_path: Path,
+):
+    values = config_values(arrival_rate=[1, 4], repeats=2)
+    assert "ost of what is left" not in dry(values).stdout
+    begun_sweep(parse(values), tmp_path / "results", done=14, failed=1)
+    priced = values | {"price_per_gpu_hour": 3600}  # a second costs 1; added later, it is the same sweep
+    document = json.loads(dry(priced, "--json").stdout)
+    assert document["cost"]["spent"] == 14 * 9.0 + 3.0
+    assert document["cost"]["left_at_least"] == pytest.approx(document["whole"]["low_s"])
+    assert document["cost"]["left_at_most"] == pytest.approx(document["whole"]["high_s"])
+    said = dry(priced).stdout
+    assert "Spent so far: $129.00, 0.0358 GPU hours." in said
+    assert re.search(r"Cost of what is left: .*\$\d+\.\d\d to \$[\d,.]+ in any case", said), said
+    other = values | {"price_per_gpu_hour": {"A10G": 1}}
+    assert "`any` names one" in dry(other).stdout
+
+
 def test_it_says_what_auto_would_measure(dry: Callable[..., Result], config_values: Callable[..., Any]):
     result = dry(config_values(arrival_rate="auto", duration_s="auto"))
     assert result.exit_code == 0, result.output

@@ -130,6 +130,26 @@ def test_status_for_a_script(batchyard: Callable[..., Result], stopped: Path):
     assert stands["go_on"] == f"batchyard resume {stopped}"
 
 
+def test_what_a_sweep_has_cost_and_will_by_the_price_in_its_config(
+    batchyard: Callable[..., Result],
+    made_config: Callable[..., SweepConfig],
+    begun_sweep: Callable[..., Path],
+    results: Path,
+):
+    config = made_config(price_per_gpu_hour=3600, currency="EUR")
+    folder = begun_sweep(config, results, done=3, failed=2)
+    (folder / "cells" / "killed" / "attempt-1").mkdir(parents=True)
+    cost = document(batchyard("status", folder, "--json"))["cost"]
+    assert (cost["spent"], cost["currency"]) == (3 * 9.0 + 2 * 3.0, "EUR")
+    assert cost["gpu_hours"] == pytest.approx(33 / 3600)
+    assert (cost["attempts"], cost["attempts_without_record"], cost["per_trial"]) == (5, 1, 33 / 5)
+    assert cost["left"] > 25 * 7, "each of the cells that are left is held for longer than its twin's trial"
+    (line,) = [one for one in batchyard("status", folder).stdout.splitlines() if one.startswith("cost: ")]
+    assert line.startswith("cost: 33.00 EUR spent (6.60 EUR a trial), about ")
+    assert line.endswith("those of attempts that run or were killed: 1")
+    assert document(batchyard("status", begun_sweep(made_config(seed=9), results), "--json"))["cost"] is None
+
+
 def test_a_sweep_under_another_name_is_told_of_because_nothing_goes_on_with_it(
     batchyard: Callable[..., Result], results: Path, stopped: Path
 ):

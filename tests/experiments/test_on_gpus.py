@@ -17,7 +17,7 @@ from deployments.gpu_claim import claim
 from deployments.gpus import Gpu, visible_gpus
 from experiments.config import SweepConfig
 from experiments.errors import ConfigError
-from experiments.preflight import check
+from experiments.preflight import check, lanes_here
 from experiments.provenance import provenance
 from experiments.sweep import run_sweep
 from results.errors import StoreError
@@ -68,6 +68,22 @@ def test_more_gpus_than_there_are_is_an_error(
     check(config(gpus=2), print)
     with pytest.raises(ConfigError, match="gpus: must be at most the GPUs that can be used here, 2, got 3"):
         check(config(gpus=3), print)
+
+
+def test_a_lane_of_more_gpus_than_there_are_is_an_error(
+    machine: Callable[..., None], config: Callable[..., SweepConfig]
+) -> None:
+    split = {"huggingface": {"lane_gpus": 3, "device_map": "auto"}}
+    machine(*(Card(f"GPU-{n}") for n in range(7)))
+    check(config(backends=split), print)
+    assert lanes_here(config(backends=split), 0) == 2
+    assert lanes_here(config(backends=split, gpus=5), 0) == 1
+    machine(Card("GPU-1"), Card("GPU-2"))
+    text = "backends.huggingface.lane_gpus: must be at most the GPUs that can be used here, 2, got 3"
+    with pytest.raises(ConfigError, match=text):
+        check(config(backends=split), print)
+    with pytest.raises(ConfigError, match=r"gpus: must be at least 3, the GPUs of one lane, got 2"):
+        config(backends=split, gpus=2)
 
 
 def test_bfloat16_is_refused_where_one_of_the_gpus_does_not_compute_in_it(
