@@ -64,6 +64,7 @@ class LaneBoard:
         self._orphans: list[str] = []
         self._broken: dict[tuple[int, str], str] = {}  # lane and key → why it can never load there
         self._states: dict[str, Mapping[str, Any]] = {}
+        self._taken_s: dict[str, float] = {}  # by trial that has a lane
         self._refresh()
 
     def acquire(self, trial: str, key: str, kind: str | None = None) -> Lane | None:
@@ -83,6 +84,7 @@ class LaneBoard:
 
         lane = min(free, key=rank)
         self._states.pop(trial, None)  # of an attempt before this one
+        self._taken_s[trial] = self._clock()
         self._does(lane.index, "preparing")
         return self._put(replace(lane, holder=trial))
 
@@ -131,6 +133,12 @@ class LaneBoard:
                 self._put(replace(lane, holder=None))
                 self._does(lane.index, "idle")
         self._states.pop(trial, None)
+        self._taken_s.pop(trial, None)
+
+    def held(self, trial: str) -> tuple[float, Place] | None:
+        """For how many seconds a trial has had its lane, and where that is; None of one that has none, or whose lane is gone."""
+        place = next((lane.place for lane in self._lanes.values() if lane.holder == trial), None)
+        return None if place is None else (self._clock() - self._taken_s[trial], place)
 
     def break_key(self, index: int, key: str, why: str) -> bool:
         """Nothing with this key can ever load on the lane: later trials need not try. Whether that is so on all of its kind."""

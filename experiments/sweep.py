@@ -22,6 +22,7 @@ from experiments.cost_so_far import CostSoFar, expected_s
 from experiments.errors import ConfigError, SweepFailed
 from experiments.explain.over_sweep import with_guides
 from experiments.failures import fail_killed
+from experiments.held import held_by
 from experiments.plan import trial_times
 from experiments.preflight import check
 from experiments.progress import SweepProgress
@@ -253,25 +254,32 @@ def _tune(driver: Driver, block: Sequence[Cell], progress: SweepProgress) -> set
         if driver.budget is not None:
             driver.budget.ended.remote(cell_id)
 
+    def killed(cell_id: str) -> None:
+        fail_killed(store(), cell_id, held_by(driver.lanes.board, cell_id))
+
     def lost(cell_id: str) -> None:
+        killed(cell_id)
         gone(cell_id)
-        fail_killed(store(), cell_id)
         given_up.add(cell_id)
 
     def failed(cell_id: str) -> None:
-        fail_killed(store(), cell_id)
+        killed(cell_id)
+        if driver.budget is not None:
+            driver.budget.ended.remote(cell_id)
         progress.say(f"an attempt failed, trying again: {why(cell_id)}")
 
     def ended(cell_id: str, said: str | None) -> None:
-        gone(cell_id)
-        if halt.error is not None:  # stopped with the others, and left
-            return
-        if halt.look(said):
-            progress.cell_ended(cell_id, failed=said)
-            return
-        if not (done := bool(store().done_cells({cell_id}))):
-            fail_killed(store(), cell_id)
-        progress.cell_ended(cell_id, failed=None if done else said or why(cell_id))
+        try:
+            if halt.error is not None:  # stopped with the others, and left
+                return
+            if halt.look(said):
+                progress.cell_ended(cell_id, failed=said)
+                return
+            if not (done := bool(store().done_cells({cell_id}))):
+                killed(cell_id)
+            progress.cell_ended(cell_id, failed=None if done else said or why(cell_id))
+        finally:
+            gone(cell_id)
 
     trainable = tune.with_parameters(
         CellTrial,

@@ -25,6 +25,19 @@ def test_a_lane_is_one_trials_until_it_is_released():
     assert board.acquire("second", A).holder == "second"
 
 
+def test_how_long_a_trial_has_had_its_lane_is_known_of_one_that_was_killed_too():
+    now_s = [10.0]
+    board = LaneBoard(Here(lanes=1, gpu=True, gpus=2, kind="NVIDIA L4"), clock=lambda: now_s[0])
+    board.acquire("mine", A)
+    now_s[0] = 15.0
+    held_s, place = board.held("mine")
+    assert (held_s, place.gpus, place.kind) == (5.0, 2, "NVIDIA L4")
+    board.acquire("mine", A)  # its next attempt
+    assert board.held("mine")[0] == 0.0
+    board.release("mine")
+    assert board.held("mine") is None
+
+
 def test_every_lane_is_given_to_one():
     board = LaneBoard(Here(lanes=3, gpu=False))
     assert {board.acquire(trial, A).index for trial in ("one", "two", "three")} == {0, 1, 2}

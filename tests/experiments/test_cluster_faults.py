@@ -1,5 +1,6 @@
 """Sweeps on a real Ray cluster of several nodes, with counted GPUs, on which things die and appear."""
 
+import json
 import os
 import signal
 import time
@@ -103,6 +104,28 @@ def test_kinds_of_gpu_are_an_axis_and_a_driver_that_was_killed_is_resumed(
     assert all(trial.setup["node"]["kind"] == trial.device for trial in trials)
     assert left(cluster.address) == NOTHING
     cluster.kill(other)
+
+
+def test_a_lane_of_two_gpus_is_on_the_node_that_has_them_and_costs_both(
+    cluster: RayCluster, started: Start, short_sweep: Callable[..., Path], tmp_path: Path
+) -> None:
+    results = tmp_path / "results"
+    two = cluster.add("A10G", gpus=2)
+    changes: dict[str, Any] = {"strategies": [NAIVE], "price_per_gpu_hour": {"A10G": 3.6}}
+    config = short_sweep(arrival_rate=[10], backends={"simulated": {"lane_gpus": 2}}, **changes)
+    command = ("sweep", config, "--address", cluster.address, "--results", results)
+    code, output, told = started(*command, "--json").end(300)
+    assert code == 0, told
+    [trial] = whole(results, 1).trials()
+    assert (trial.setup["node"]["id"], trial.lane_time.gpus, trial.lane_time.kind) == (two.node_id, 2, "A10G")
+    assert json.loads(output)["cost"]["spent"] == pytest.approx(3.6 * 2 * trial.lane_time.held_s / 3600)
+    assert left(cluster.address) == NOTHING
+    config = short_sweep(arrival_rate=[10], backends={"simulated": {"lane_gpus": 3}}, **changes)
+    code, _, told = started(*command).end(300)
+    assert (code, told.count("must be at most the GPUs of the cluster's largest node, 2, got 3")) == (2, 1), (
+        told
+    )
+    cluster.kill(two)
 
 
 def test_without_an_address_or_an_answer_there_nothing_is_started(
