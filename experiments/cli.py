@@ -54,7 +54,7 @@ def _version(wanted: bool) -> None:
 
 @app.callback(
     epilog="Examples:  batchyard sweep experiments/configs/local.yaml  ·  batchyard ls  ·  "
-    "batchyard COMMAND --help. Exit codes: 0 done, 1 some cells failed, an engine could not be timed, "
+    "batchyard COMMAND --help. Exit codes: 0 done, 1 some cells failed or a budget was reached, an engine could not be timed, "
     "the disk is full or the results folder stayed out of reach, 2 bad input (nothing was started), 130 interrupted (the same command goes on)."
 )
 def batchyard(

@@ -14,11 +14,11 @@ from typing import Any
 from deployments.errors import BackendError
 from deployments.lane_board import LEAST_SHARE, LaneView
 from deployments.reserve import Reserve
-from experiments.budget import NO_LIMITS, Limit, Limits, Purse, start_budget
+from experiments.budget import NO_LIMITS, Budget, Limit, Limits, Purse, start_budget
 from experiments.cells import Cell, blocks, cells
 from experiments.config import SweepConfig
 from experiments.console import Say
-from experiments.cost_so_far import CostSoFar, expected_s
+from experiments.cost_so_far import CostSoFar, cost_of, expected_s
 from experiments.errors import ConfigError, SweepFailed
 from experiments.explain.over_sweep import with_guides
 from experiments.failures import fail_killed
@@ -83,11 +83,15 @@ def run_sweep(
     begun_s, store = time.time(), Store(root)
     limits.check(config)
     refuse_if_driven(root)  # before one waits for GPUs, which that driver would hold
-    planned = None if fresh else cells_of(config, begun(config, store))
-    if planned is not None and not _left(planned, store):
-        with SweepLock(root):
-            take_added(config, store)
-            return _outcome(root, planned, store, ran=0)
+    info = None if fresh else begun(config, store)
+    planned = cells_of(config, info)
+    if planned is not None and info is not None:
+        left = _left(planned, store)
+        stopped_at = _held_back(config, store, planned, left, info, limits) if left else None
+        if not left or stopped_at is not None:  # no GPU is asked for
+            with SweepLock(root):
+                take_added(config, store)
+                return _outcome(root, planned, store, ran=0, stopped_at=stopped_at)
     check(config, say, gpus_here=where.address is None)
     opening = lanes_of(config, where, say)
     if fresh:
@@ -186,6 +190,25 @@ def _run_blocks(driver: Driver, planned: Sequence[Cell], info: Mapping[str, Any]
             if (limit := _reached(driver)) is not None:
                 return limit
     return None
+
+
+def _held_back(
+    config: SweepConfig,
+    store: Store,
+    planned: Sequence[Cell],
+    left: Sequence[Cell],
+    info: Mapping[str, Any],
+    limits: Limits,
+) -> Limit | None:
+    """The limit for which not even the first of the cells that are left could begin."""
+    times, _ = trial_times(config, info, store.trials())
+    takes_s = expected_s(planned, (cell.cell_id for cell in left), times, config.seed)
+    first = next(iter(takes_s))
+    [cell] = [cell for cell in left if cell.cell_id == first]
+    budget = Budget(limits, spent=spent(store, info, config.price).cost or 0.0, begun_s=time.time())
+    cost = None if config.price is None else cost_of(cell, takes_s[first], config.price)
+    budget.begin(first, takes_s[first], cost or 0.0)
+    return budget.reached()
 
 
 def _reached(driver: Driver) -> Limit | None:

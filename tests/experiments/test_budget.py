@@ -2,12 +2,15 @@
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from experiments.budget import Budget, Limits
 from experiments.config import SweepConfig
 from experiments.errors import ConfigError
+from experiments.sweep import run_sweep
+from experiments.where import Where
 
 HOUR_S = 3600.0
 
@@ -42,6 +45,20 @@ def test_nothing_is_begun_that_would_end_too_late():
     assert budget.begin("b", HOUR_S / 2, 1.0)
     assert not budget.begin("c", HOUR_S / 2 + 1, 1.0)
     assert budget.reached() == "--max-hours"
+
+
+def test_where_not_even_the_next_trial_may_begin_nothing_is_started_and_no_gpu_asked_for(
+    made_config: Callable[..., SweepConfig], begun_sweep: Callable[..., Path], tmp_path: Path
+):
+    naive = [{"strategy": "naive", "backends": "vllm", "max_batch_size": 4}]
+    config = made_config(strategies=naive, price_per_gpu_hour=HOUR_S)  # a second costs 1
+    root = begun_sweep(config, tmp_path, done=3)
+    nowhere = Where(address="127.0.0.1:1")
+    outcome = run_sweep(config, str(root), print, where=nowhere, limits=Limits(cost=3 * 9.0 + 20))
+    assert (outcome.stopped_at, outcome.done, outcome.planned, outcome.ran) == ("--max-cost", 3, 4, 0)
+    assert outcome.findings.spent.cost == 3 * 9.0
+    outcome = run_sweep(config, str(root), print, where=nowhere, limits=Limits(hours=0.001))
+    assert outcome.stopped_at == "--max-hours"
 
 
 def test_a_limit_of_cost_needs_a_price_for_whatever_is_used(made_config: Callable[..., SweepConfig]):
