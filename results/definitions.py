@@ -104,7 +104,7 @@ _OF_TRIALS = (
         unit="tokens/s",
         formula="tokens made in the steady window ÷ its length",
         plain="How much text the server produced per second. A server that keeps up delivers what is offered. The window: "
-        "the arrivals less a first part, cut alike for all of one rate and repeat (MSER-5).",
+        "the arrivals less a first part, cut alike for all of one rate and repeat (MSER-5: at steady window).",
         better="higher",
     ),
     Definition(
@@ -223,7 +223,8 @@ _OF_TRIALS = (
         name="steady window",
         unit="s",
         formula="from the largest MSER-5 cut on TTFT of all strategies of the rate and repeat, to the last arrival",
-        plain="What percentiles are taken over: requests planned in it.",
+        plain="What percentiles are taken over: requests planned in it. MSER-5 cuts off the warm-up: in means of 5 values, "
+        "so many first ones that the mean of the rest has the least standard error.",
     ),
     Definition(
         key="requests_in_system",
@@ -309,7 +310,7 @@ RULES: Mapping[str, str] = {  # when a trial has a verdict; results/verdicts.py 
     "overloaded": "backlog at each arrival: slope per arrival > max(0.02, 2 ÷ √n) and the means of its quarters rise, or over "
     "a quarter of the requests and two full batches left at the last arrival",
     "too-short": "fewer than 200 arrivals or 10 batches",
-    "not-stationary": "the MSER-5 cut on TTFT reaches half of the arrivals",
+    "not-stationary": "the cut that ends the warm-up of TTFT (MSER-5, at steady window) reaches half of the arrivals",
     "unfinished": "some requests were running at the drain limit after the last arrival",
     "client-bound": "p99 of the dispatch lag > max(10 ms, 1 % of mean E2E)",
     "clock-vague": "clock uncertainty or drift > 5 % of p50 TTFT",

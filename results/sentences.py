@@ -159,7 +159,10 @@ def _factors(split: Split, words: str) -> str:
 
 def gated_note(backend: str) -> str:
     """Say what naive and dynamic are on a backend whose batch is re-formed at each step."""
-    return f"On {backend} static batches are gated, not lockstep: a finished row leaves early."
+    return (
+        f"On {backend} static batches are gated, not lockstep: the next waits until all of one are done, but a finished "
+        "row leaves early, not with the longest."
+    )
 
 
 def _batching(cell: CellSummary) -> str:

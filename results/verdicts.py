@@ -144,9 +144,7 @@ def _load(requests: pa.Table, batches: int, batch_size: int) -> Verdict | None:
 def _not_stationary(measured: pa.Table) -> Verdict | None:
     if settles(measured):
         return None
-    return Verdict(
-        name="not-stationary", detail="the time to first token had not settled in half the period (MSER-5)"
-    )
+    return Verdict(name="not-stationary", detail="the time to first token had not settled in half the period")
 
 
 def _unfinished(requests: pa.Table) -> Verdict | None:

@@ -13,13 +13,14 @@ import plotly.graph_objects as go
 from results.findings import Change, Findings
 from results.report import amounts, decisive, drawn, glossary, headlines, numbers, theme
 from results.report.axes import log_axis, rate_axis
+from results.report.decisive import most_throughput, quickest
 from results.report.panel import SEPARATOR, Absent, Chart, Choice, Control, Mark, Panel, Table, View
 from results.report.points import error_bars, symbol
 from results.report.series import Series, main_place, rates_of, series_of, side_name, sides
 
 _READING = (
-    "A ratio on a logarithmic axis: half and double are equally far from no change. An interval that contains 1× "
-    "reads “no difference shown”, and its marker is grey. Hollow: one side was overloaded, so its latency describes the "
+    "A ratio on a logarithmic axis: half and double are equally far from no change. Grey: not shown to differ, because the "
+    "interval contains 1× or there is none. Hollow: one side was overloaded, so its latency describes the "
     "drain limit, not the server; a throughput compared there stands."
 )
 _STATISTICS = ("p50", "p99")
@@ -29,13 +30,15 @@ _HEADING = "How much one strategy changes over another"
 
 
 def panel(findings: Findings) -> Panel | Absent:
-    """One view for each base that the others are compared with, and percentile."""
+    """One view for each base that the others are compared with, that of the answer first, and percentile."""
     series = series_of(findings)
     statistics = [s for s in _STATISTICS if any(c.metric.endswith(f"_{s}") for c in findings.changes)] or [
         "p50"
     ]
     by_base = {base.key: (base, _against(base, findings.changes)) for base in _bases(series)}
+    said = most_throughput(findings) or quickest(findings, headlines.LATENCY)
     bases = [(base, changes) for base, changes in by_base.values() if changes]
+    bases.sort(key=lambda one: said is None or one[0].key != said.base.key)  # as the answer has it
     if not bases:
         reason = "No two strategies have finished the same repeat at the same rate yet."
         return Absent(name="changes", heading=_HEADING, reason=reason)
@@ -119,7 +122,7 @@ def _chart(base: Series, changes: Sequence[Change], metric: str, series: Sequenc
 
 def _line(one: Series, base: Series, points: Sequence[Change], shift: float) -> go.Scatter:
     colour = one.style.colour
-    marked = [theme.MUTED if change.low is not None and not change.shown else colour for change in points]
+    marked = [colour if change.shown else theme.MUTED for change in points]
     return go.Scatter(
         x=[change.rate * shift for change in points],
         y=[change.ratio for change in points],
@@ -176,7 +179,10 @@ def _heading(base: Series, findings: Findings) -> str:
 def _note(changes: Sequence[Change]) -> str:
     if all(change.low is None for change in changes):
         return "Fewer than three repeats so far: no intervals, so nothing here is shown to differ yet."
-    return "Bars: 95 % intervals of the paired change."
+    bare = any(change.low is None for change in changes)
+    return (
+        f"Bars: 95 % intervals of the paired change{'; none below three pairs of repeats' if bare else ''}."
+    )
 
 
 def _summary(base: Series, changes: Sequence[Change], title: str) -> str:

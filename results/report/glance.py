@@ -91,6 +91,8 @@ def _gain(most: Pair | None, quick: Pair | None) -> list[Fact]:
         where = f"{joint} {pair.base.setting} at {numbers.rate(pair.change.rate)}{headlines.unlike(pair)}"
         said = where if pair is first else f"{numbers.ratio(pair.change.ratio)} {words} {where}"
         detail.append(f"{said}: {_interval(pair)}")
+    if quick is not None and (why := _gathering(quick)):
+        detail.append(why)
     return [
         Fact(
             question="By how much, how surely?",
@@ -99,6 +101,21 @@ def _gain(most: Pair | None, quick: Pair | None) -> list[Fact]:
             more="changes",
         )
     ]
+
+
+def _gathering(pair: Pair) -> str:
+    """Say how long naive waits for its batch to fill, (N − 1) ÷ 2λ on average, where that is half of its TTFT or more."""
+    size, cell = size_of(pair.base), pair.base.at(pair.change.rate)
+    ttft_s = None if cell is None else cell.mean(headlines.LATENCY)
+    if pair.base.strategy != "naive" or size is None or cell is None or cell.overloaded or ttft_s is None:
+        return ""
+    fills_s = (size - 1) / (2 * cell.rate)
+    if 2 * fills_s < ttft_s or size < 2:
+        return ""
+    return (
+        f"{pair.base.setting} waits there until {size:g} requests have come: "
+        f"{numbers.duration(fills_s)} on average, ({size:g} − 1) ÷ 2λ"
+    )
 
 
 def _interval(pair: Pair) -> str:

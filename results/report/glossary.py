@@ -56,7 +56,7 @@ _MEANINGS: dict[str, str] = {
     "client-bound": "The load generator was late: latencies include its lag.",
     "clock-vague": "The two clocks could not be matched closely enough for this trial's TTFT.",
     "failures": "Some requests failed; percentiles describe the others.",
-    "drifted": "The machine was more than 5 % slower or faster than in most trials of its lane: a change between "
+    "drifted": "The machine was more than 5 % slower or faster than in most trials of its lane (one engine, loaded on one device): a change between "
     "this trial and another may be the machine's.",
     "shared-gpu": "Another process computed on the trial's GPU when it began or ended: what was measured is in part that "
     "process's doing.",

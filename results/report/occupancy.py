@@ -55,7 +55,10 @@ def panel(findings: Findings) -> Panel | Absent:
 
 def _moments(shown: Sequence[Occupancy]) -> dict[str, object]:
     """Give how many passes are drawn, and how the figure names who is drawn, for the player of the page."""
-    return {"steps": max(one.steps for one in shown), "names": [one.setting for one in shown]}
+    return {
+        "steps": max(one.steps for one in shown),
+        "names": [f"{one.setting} on {_place(one)}" for one in shown],
+    }
 
 
 def _extent(shown: Sequence[Occupancy]) -> str:
@@ -68,7 +71,10 @@ def _extent(shown: Sequence[Occupancy]) -> str:
 
 
 def _view(shown: Sequence[Occupancy], rate: float) -> View:
-    said = ", ".join(f"{_share(one)} with {one.setting}" for one in shown)
+    places: dict[str, list[str]] = {}
+    for one in shown:
+        places.setdefault(_place(one), []).append(f"{_share(one)} with {one.setting}")
+    said = "; ".join(f"on {place} {', '.join(shares)}" for place, shares in places.items())
     return View(
         heading=f"At {numbers.rate(rate)} the share of slot-steps that make a token is {said}",
         charts=(_chart(shown, rate),),

@@ -61,7 +61,7 @@ def trust(findings: Findings, store: Store, series: Sequence[Series] = ()) -> Tr
     return Trust(
         heading=_heading(findings.trials),
         columns=_COLUMNS,
-        rows=tuple(_row(trial, keys.get(trial.trial.cell_id)) for trial in findings.trials),
+        rows=tuple(_row(trial, keys.get(trial.trial.cell_id)) for trial in _in_order(findings)),
         verdicts=tuple((name, n, glossary.VERDICTS.get(name, "")) for name, n in counts.most_common()),
         failures=(*_attempts(findings), *_requests(findings, store)),
         memory=tuple((kind, glossary.MEMORY.get(kind, "")) for kind in kinds),
@@ -97,6 +97,20 @@ def _heading(trials: Sequence[TrialSummary]) -> str:
             f"No reservations about {'the one trial' if len(trials) == 1 else f'any of {len(trials)} trials'}"
         )
     return f"{marked:,} of {numbers.count(len(trials), 'trial')} {'has' if marked == 1 else 'have'} a reservation"
+
+
+def _in_order(findings: Findings) -> list[TrialSummary]:
+    """Give the trials by setting, as the cells are ordered, then rate and repeat."""
+    settings: dict[tuple[str, ...], int] = {}
+    for cell in (*findings.cells, *findings.invalid):
+        settings.setdefault((cell.model, cell.device, cell.backend, cell.setting), len(settings))
+
+    def key(one: TrialSummary) -> tuple[float, ...]:
+        trial = one.trial
+        of = (trial.model, trial.device, trial.backend, trial.setting)
+        return settings.get(of, len(settings)), trial.rate, trial.repeat
+
+    return sorted(findings.trials, key=key)
 
 
 def _row(summary: TrialSummary, key: str | None) -> TrialRow:

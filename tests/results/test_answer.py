@@ -112,6 +112,23 @@ def test_without_intervals_the_winner_is_not_sure(findings: Findings) -> None:
     assert facts(bare)["Which strategy wins?"].answer == "continuous · 8, not yet surely"
 
 
+def test_a_wait_of_naive_for_its_batch_to_fill_is_said_to_be_that(findings: Findings) -> None:
+    def details(found: Findings) -> str:
+        return " ".join(facts(found)["By how much, how surely?"].detail)
+
+    assert "naive · 8 waits there until 8 requests have come: 3.5 s on average, (8 − 1) ÷ 2λ" in details(
+        findings
+    )
+
+    def slow(cell: CellSummary) -> CellSummary:
+        ttft = {"ttft_s_p50": 8.0 if cell.strategy == "naive" else 1.0}  # it waits for more than its batch
+        return replace(
+            cell, trials=tuple(replace(one, metrics={**one.metrics, **ttft}) for one in cell.trials)
+        )
+
+    assert "requests have come" not in details(each_cell(findings, slow))
+
+
 def test_the_worst_caveat_of_the_trials_behind_the_finding_comes_first(findings: Findings) -> None:
     doubted = judged(findings, "too-short", "drifted", "failures", strategy="continuous")
     doubt = facts(doubted)["What to doubt most?"]

@@ -38,6 +38,7 @@ from results.report.page import render, write_page
 from results.report.panel import SEPARATOR, Absent, Panel
 from results.report.series import series_of
 from results.report.setup import setup
+from results.report.trust import trust
 from results.store import Store
 from results.summary import find
 from tests.plotly_texts import texts_of_page
@@ -140,6 +141,7 @@ def test_the_page_says_every_sentence_policy_first(html: str, findings: Findings
 def test_the_page_says_how_much_is_done_and_how_many_repeats(html: str) -> None:
     text = Page(html).text
     assert "63 of 63 planned cells done, 1 failed attempt" in text
+    assert "Ratios on this page are no quotients of these" in text
     assert "3 repeats, intervals at 95 %" in text
 
 
@@ -386,6 +388,26 @@ def test_the_first_base_is_naive_where_most_strategies_ran(findings: Findings) -
     assert panel(changes.panel(findings)).controls[0].choices[0].label == "naive · 8 on vllm"
 
 
+def test_the_changes_open_on_the_pair_of_the_answer(findings: Findings) -> None:
+    kept = tuple(one for one in findings.changes if one.rate < 30 or NAIVE not in (one.base, one.other))
+    found = replace(findings, changes=kept)
+    made, said = panel(changes.panel(found)), decisive.most_throughput(found)
+    assert said is not None
+    assert made.controls[0].choices[0].label == said.base.name != "naive · 8 on vllm"
+    assert made.first.heading == headlines.main(found)
+
+
+def test_a_note_says_where_the_bars_are_missing(findings: Findings) -> None:
+    bare = tuple(
+        replace(one, low=None, high=None, pairs=2) if one.rate == 1 else one for one in findings.changes
+    )
+    notes = [
+        panel(changes.panel(replace(findings, changes=found))).first.note
+        for found in (bare, findings.changes)
+    ]
+    assert ["none below three pairs" in note for note in notes] == [True, False]
+
+
 def test_a_change_is_hollow_where_a_side_was_overloaded_and_grey_where_none_is_shown(
     findings: Findings,
 ) -> None:
@@ -407,6 +429,11 @@ def test_a_change_is_hollow_where_a_side_was_overloaded_and_grey_where_none_is_s
                 assert (colour == theme.MUTED) == (not change.shown)
                 looks.add((symbol.endswith("-open"), colour == theme.MUTED))
     assert len(looks) == 4
+    bare = replace(findings, changes=tuple(replace(one, low=None, high=None) for one in findings.changes))
+    for trace in (
+        panel(changes.panel(bare)).first.charts[0].figure.data
+    ):  # without an interval nothing is shown
+        assert set(trace.marker.color) == {theme.MUTED}
     cut_off = replace(findings, changes=tuple(replace(one, censored=True) for one in findings.changes))
     again = panel(changes.panel(cut_off)).first.charts[0].figure.data
     assert [one.marker.symbol for one in again] == [
@@ -646,6 +673,21 @@ def test_verdicts_clock_memory_and_failures_are_shown(html: str, findings: Findi
     assert "memory of the whole process" in text
     assert "± 0.2 ms" in text
     assert text.count("huggingface") >= 27  # each of its trials has a row
+
+
+def test_trials_are_listed_by_setting_rate_and_repeat(findings: Findings, made_store: Store) -> None:
+    mixed = replace(findings, trials=tuple(sorted(findings.trials, key=lambda one: one.trial.cell_id[::-1])))
+    rows = [row.cells for row in trust(mixed, made_store).rows]
+    settings = [(backend, setting) for setting, backend, *_ in rows]
+    assert list(dict.fromkeys(settings)) == list(
+        dict.fromkeys((cell.backend, cell.setting) for cell in findings.cells)
+    )
+    assert len(set(settings)) * 9 == len(rows)
+    for place in range(0, len(rows), 9):
+        assert len(set(settings[place : place + 9])) == 1
+        assert [row[2:4] for row in rows[place : place + 9]] == [
+            (rate, repeat) for rate in ("1 req/s", "5 req/s", "30 req/s") for repeat in ("1", "2", "3")
+        ]
 
 
 def test_the_set_up_has_commit_config_and_commands(findings: Findings, html: str) -> None:

@@ -91,6 +91,10 @@ def test_the_share_of_a_run_that_was_cut_is_not_of_the_whole_trial(pressed: tupl
     )
     findings = find(Store(pressed[0]))
 
+    other = replace(made, backend="huggingface")
+    heading = occupancy.panel(replace(findings, occupancy=(made, other))).first.heading
+    assert heading.endswith("is on vllm 50 % with naive · 4; on huggingface 50 % with naive · 4")
+
     def notes(one: Occupancy) -> str:
         return " ".join(occupancy.panel(replace(findings, occupancy=(one,))).notes)
 
