@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from results.findings import Findings, Split
+from results.goodput import Slo
 from results.report import glossary, headlines, numbers
 from results.report.caveats import caveats, in_one_line
 from results.report.decisive import Pair, decisive_split, most_throughput, quickest, size_of
@@ -219,7 +220,9 @@ def _within(findings: Findings, series: Sequence[Series]) -> list[Fact]:
     for slo in findings.slos:
         largest = {one.key: largest_within(one, slo) for one in series}
         rates = sorted({rate for rate in largest.values() if rate is not None}, reverse=True)
-        at_most = [one.name for one in series if rates and largest[one.key] == rates[0]]
+        at_most = (
+            _keepers([one for one in series if largest[one.key] == rates[0]], slo, rates[0]) if rates else []
+        )
         facts.append(
             Fact(
                 question=f"Up to which rate within {slo.text}?",
@@ -232,6 +235,17 @@ def _within(findings: Findings, series: Sequence[Series]) -> list[Fact]:
             )
         )
     return facts
+
+
+def _keepers(keeping: Sequence[Series], slo: Slo, rate: float) -> list[str]:
+    """Name those that keep an SLO at a rate: the larger share first, then what is judged; what is not says so."""
+    found = []
+    for one in keeping:
+        cell = one.at(rate)
+        assert cell is not None
+        share = cell.mean(slo.of("goodput_share")) or 0.0
+        found.append((-share, cell.standing, one.name + (f" ({cell.standing})" if cell.standing else "")))
+    return [name for *_, name in sorted(found, key=lambda one: one[:2])]
 
 
 def _doubt(findings: Findings, pair: Pair | None, *, of_latency: bool) -> Fact:

@@ -19,7 +19,7 @@ from results.report.amounts import Cell
 from results.report.curve_parts import rate_control
 from results.report.leaders import Lead, lead, said
 from results.report.panel import SEPARATOR, Absent, Chart, Choice, Control, Mark, Panel, Table, View
-from results.report.series import Series, rates_of, series_of
+from results.report.series import Series, main_place, rates_of, series_of
 
 _HEADING = "What the knobs do"
 _OF_TRIALS = (
@@ -38,6 +38,7 @@ _NOTE = (
     "The stronger the colour, the more, from the lowest repeat to the highest. A cell is the mean over repeats; bold: the best of its "
     "backend, and what is not shown to differ from it. An overloaded one's latency describes the drain limit, not the server. An empty cell was not in the sweep, or has no such value because it was cut off before."
 )
+_WITHOUT = "No heatmap of {}: each strategy ran there with one setting, so no knob varies."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +64,9 @@ def settings_of(series: Sequence[Series]) -> list[Setting]:
 def panel(findings: Findings) -> Panel | Absent:
     """Draw them by scripts/knobs.js: a view for each arrival rate, the highest first, and metric."""
     series = series_of(findings)
-    groups = [group for group in _places(settings_of(series)) if _varies(group)]
+    places = _places(settings_of(series), main_place(series))
+    groups = [group for group in places if _varies(group)]
+    alone = [group[0].series.place for group in places if group not in groups]
     if not groups:
         reason = (
             "No backend of this sweep has a strategy with two values of a knob: there is nothing to compare."
@@ -89,7 +92,7 @@ def panel(findings: Findings) -> Panel | Absent:
         ),
         views={f"0{SEPARATOR}0": View(heading=headings[0][0], charts=charts)},
         table=_table(shown, names),
-        notes=(_NOTE,),
+        notes=(_NOTE, *([_WITHOUT.format(" and ".join(alone))] if alone else ())),
         live={
             "rates": rates,
             "said": [numbers.rate(rate) for rate in rates],
@@ -108,11 +111,12 @@ def lead_at(settings: Sequence[Setting], rate: float, name: str) -> Lead[Setting
     return lead([(one, cell) for one in settings if (cell := one.series.at(rate)) is not None], name)
 
 
-def _places(settings: Sequence[Setting]) -> list[list[Setting]]:
+def _places(settings: Sequence[Setting], main: str) -> list[list[Setting]]:
+    """Give the settings of each backend, that of the headings first."""
     places: dict[str, list[Setting]] = {}
     for one in settings:
         places.setdefault(one.series.place, []).append(one)
-    return sorted(places.values(), key=lambda group: -len(group))
+    return sorted(places.values(), key=lambda group: (group[0].series.place != main, -len(group)))
 
 
 def _varies(group: Sequence[Setting]) -> bool:

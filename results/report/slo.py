@@ -106,7 +106,9 @@ def _lines(series: Sequence[Series], counted: int) -> list[dict[str, Any]]:
             for trial in cell.trials:
                 trials.append(None if trial.served is None else place)
                 place += trial.served is not None
-            cells.append({"rate": cell.rate, "trials": trials, "symbol": _symbol(one, cell)})
+            cells.append(
+                {"rate": cell.rate, "trials": trials, "symbol": _symbol(one, cell), "standing": cell.standing}
+            )
         crossed = []
         for trial in (trial for cell in one.invalid for trial in cell.trials if trial.served is not None):
             said = points.invalid_hover(trial, one)

@@ -215,6 +215,22 @@ def test_the_largest_rate_within_an_slo_is_one_that_99_per_cent_keep_and_is_not_
     assert facts(none)["Up to which rate within TTFT ≤ 100 ms?"].answer == "at no rate of the sweep"
 
 
+def test_who_keeps_an_slo_is_named_by_share_and_then_by_what_was_judged(findings: Findings) -> None:
+    shares = {"naive": 0.992, "dynamic": 0.995, "continuous": 0.992}
+
+    def kept(cell: CellSummary) -> CellSummary:
+        of = {SLO.of("goodput_share"): shares[cell.strategy] if cell.rate == 5 else 0.5}
+        return replace(cell, trials=tuple(replace(one, metrics={**one.metrics, **of}) for one in cell.trials))
+
+    cells = tuple(one for one in findings.cells if one.backend == "vllm" and "200 ms" not in one.setting)
+    sweep = judged(
+        each_cell(replace(findings, cells=cells, slos=(SLO,)), kept), "too-short", strategy="naive"
+    )
+    assert facts(sweep)["Up to which rate within TTFT ≤ 100 ms?"].detail[0] == (
+        "dynamic · 8 · 50 ms on vllm, continuous · 8 on vllm, naive · 8 on vllm (not judged, too short)"
+    )
+
+
 def test_sentences_shown_are_of_the_place_with_most_strategies(findings: Findings) -> None:
     shown = answer(findings).groups[0].shown
     assert {one.other.split(" / ")[0] for one in shown} == {"vllm"}

@@ -165,6 +165,25 @@ def test_without_two_values_of_a_knob_there_is_no_heatmap(cell: Any, findings_of
     assert "two values of a knob" in made.reason
 
 
+def test_a_backend_without_a_heatmap_is_named_with_the_reason(cell: Any, findings_of: Any) -> None:
+    def on_hf(of: CellSummary) -> CellSummary:
+        return replace(of, backend="huggingface")
+
+    two = [on_hf(cell(f"naive · {size}", 5.0, {TOKENS: 1.0})) for size in (8, 32)]
+    one_each = [cell(f"{name} · 8", 5.0, {TOKENS: 2.0}) for name in ("naive", "continuous")]
+    made = knobs.panel(findings_of(*two, *one_each))
+    assert isinstance(made, Panel)
+    assert made.notes[1] == (
+        "No heatmap of vllm: each strategy ran there with one setting, so no knob varies."
+    )
+    more = findings_of(*two, on_hf(cell("naive · 64", 5.0, {TOKENS: 1.0})), *one_each,
+        cell("naive · 32", 5.0, {TOKENS: 2.0}))  # fmt: skip
+    both = knobs.panel(more)
+    assert isinstance(both, Panel)
+    assert [chart.title for chart in both.first.charts] == ["vllm", "huggingface"]  # most strategies first
+    assert len(both.notes) == 1
+
+
 def test_the_front_has_whom_nobody_betters_in_both(cell: Any, findings_of: Any) -> None:
     found = findings_of(
         cell("naive · 8", 5.0, {TOKENS: 100.0, TTFT: 2.0}),  # bettered by the next

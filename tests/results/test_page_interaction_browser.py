@@ -337,6 +337,20 @@ def test_what_is_typed_is_what_goodput_is_counted_for(opened: Any) -> None:
     assert "E2E ≤ 1.5 s" in text(opened, "#goodput h3")
 
 
+def test_who_keeps_an_slo_is_named_by_rate_and_share(opened: Any, findings: Findings) -> None:
+    type_into(opened, "within", "30")
+    kept = []
+    for line in series_of(findings):
+        shares = [(cell.rate, cell.mean(SLOS[0].of("goodput_share")) or 0.0) for cell in line.cells]
+        kept += [(-rate, -share, line.name) for rate, share in shares if share >= 0.3][-1:]
+    said = text(opened, "#goodput h3").split(": ")[1].split(", ")
+    assert len(kept) > 4
+    assert said == [
+        *(f"{name} up to {-rate:g} req/s" for rate, _, name in sorted(kept, key=lambda one: one[:2])[:4]),
+        f"{len(kept) - 4} more under “Data of this figure”",
+    ]
+
+
 def test_the_goodput_that_the_page_counts_is_the_stores(opened: Any, findings: Findings) -> None:
     """At the configured SLOs, for every measure; the axis and the table say the same."""
     control = Select(opened.find_element(By.CSS_SELECTOR, "#goodput [data-control=measure]"))

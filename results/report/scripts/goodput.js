@@ -33,6 +33,15 @@ const countUpTo = (values, first, end, code) => {
   return low - first;
 };
 
+// Who keeps a level up to which rate: the largest rate first, then the larger share there, then what is not in doubt.
+const keepersOf = (lines, of, threshold) =>
+  lines
+    .flatMap(({ name, cells }) => {
+      const kept = cells.findLast((cell) => (of(cell).share ?? 0) >= threshold);
+      return kept ? [{ name, rate: kept.rate, share: of(kept).share, standing: kept.standing }] : [];
+    })
+    .sort((a, b) => b.rate - a.rate || b.share - a.share || (a.standing !== "") - (b.standing !== ""));
+
 // Per trial {share, requests, tokens} within the limits {ttft_ms, tpot_ms, itl_ms, e2e_ms}, null where it is not known.
 const goodputOf = ({ about, columns }, limits) => {
   const { ttft, tpot, itl, tokens, e2e } = columns;

@@ -123,15 +123,11 @@ const crossedTrials = (line, symbol, measure) => ({
 });
 
 const goodputHeading = (lines, of, limits, threshold) => {
-  const said = lines
-    .map((line) => {
-      const kept = line.cells.filter((cell) => showsRate(cell.rate) && (of(cell).share ?? 0) >= threshold);
-      return { name: line.name, rate: kept.length ? Math.max(...kept.map((cell) => cell.rate)) : 0 };
-    })
-    .filter(({ rate }) => rate)
-    .sort((one, other) => other.rate - one.rate)
-    .map(({ name, rate }) => `${name} up to ${numberText(rate)} req/s`);
-  const rest = said.length > 4 ? `, ${said.length - 4} more` : said.length < lines.length ? (said.length ? ", no other" : "nobody, at any rate") : "";
+  const shown = lines.map((line) => ({ name: line.name, cells: line.cells.filter((cell) => showsRate(cell.rate)) }));
+  const said = keepersOf(shown, of, threshold).map(
+    ({ name, rate, standing }) => `${name} up to ${numberText(rate)} req/s${standing && ` (${standing})`}`,
+  );
+  const rest = said.length > 4 ? `, ${said.length - 4} more under “Data of this figure”` : said.length < lines.length ? (said.length ? ", no other" : "nobody, at any rate") : "";
   return unbroken(`${percentText(threshold)} of offered within ${limitsText(limits)}: ${said.slice(0, 4).join(", ")}${rest}`);
 };
 
