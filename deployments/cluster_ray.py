@@ -6,6 +6,7 @@ cluster, because its lane board is what keeps two deployments off one GPU.
 """
 
 import contextlib
+import logging
 import os
 import shutil
 import signal
@@ -58,6 +59,8 @@ def cluster_ray(address: str, say: Callable[[str], None]) -> Iterator[RaySession
         yield RaySession(gpus=0, folder=folder, beside=beside, node=node)
     finally:
         signals.ignore()
+        serve_log = logging.getLogger("ray.serve")
+        serve_log.disabled = True  # it warns of how it is shut down
         if ray.is_initialized():
             with contextlib.suppress(Exception):  # a head that is gone has nothing left to be removed
                 request_gpus(0)
@@ -65,6 +68,7 @@ def cluster_ray(address: str, say: Callable[[str], None]) -> Iterator[RaySession
                 if not had_serve:
                     serve.shutdown()  # type: ignore[no-untyped-call]
             ray.shutdown()
+        serve_log.disabled = False
         spare()
         shutil.rmtree(folder, ignore_errors=True)
         signals.give_back()

@@ -33,6 +33,10 @@ class EngineDead(BackendError):
     """The engine is gone: the trial fails and its lane is condemned."""
 
 
+class LoadError(BackendError):
+    """A lane cannot load what another may: the trial fails, and is tried again there."""
+
+
 class LaneGone(BackendError):
     """The node that the lane was on is gone: the trial fails, and is tried again on another."""
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from deployments.backends.blocking_call import BlockingCall
 from deployments.backends.cpu_threads import cpu_threads
-from deployments.errors import BackendError, LaneGone, ModelError, last_line
+from deployments.errors import BackendError, LaneGone, LoadError, ModelError, last_line
 from deployments.lane_board import Lane, board
 from deployments.models import ModelSpec
 from deployments.places import NODE_LABEL, Place
@@ -101,7 +101,7 @@ async def occupy(lane: Lane, load: Load, *, fresh: bool = False) -> tuple[Lane, 
         if isinstance(cause, ModelError):
             if await lanes.break_key.remote(lane.index, load.key, str(cause)):
                 raise ModelError(str(cause)) from None
-            raise BackendError(
+            raise LoadError(
                 f"{load.backend} cannot be loaded on {lane.name}, {lane.place.host}: {cause}"
             ) from None
         raise BackendError(f"{load.backend} could not be started: {last_line(cause)}") from error

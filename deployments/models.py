@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 from deployments import packaged_model
 from deployments.architecture import check_causal
-from deployments.errors import ModelError
+from deployments.errors import DeviceError, ModelError
 from deployments.weights import check_names, check_weights
 from results.errors import one_line
 
@@ -168,6 +168,8 @@ def _capability() -> tuple[int, int]:
     import torch
 
     every = range(torch.cuda.device_count())
+    if not every:
+        raise DeviceError("Ray counts a GPU on this node, and CUDA sees none")
     major, minor = min(torch.cuda.get_device_capability(index) for index in every)
     return int(major), int(minor)
 

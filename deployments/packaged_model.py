@@ -43,7 +43,12 @@ def folder(notify: Callable[[str], None] | None = None) -> Path:
     cached, tell = _cached(release), notify or _log.info
     if _is_whole(cached):
         return cached
-    cached.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        cached.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ModelError(
+            f"{NAME} must be converted once, and {cached.parent} cannot be made: {error.strerror}"
+        ) from error
     with _alone(cached, tell):
         if not _is_whole(cached):
             _remove_left_behind(cached)

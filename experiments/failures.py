@@ -3,7 +3,7 @@
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from deployments.errors import EngineDead, LaneGone, ModelError, last_line
+from deployments.errors import EngineDead, LaneGone, LoadError, ModelError, last_line
 from experiments.errors import TrialError
 from results.attempt import Attempt
 from results.errors import DiskFull, StoreAway, StoreError
@@ -14,6 +14,7 @@ _CAUSES: dict[type[BaseException], str] = {
     ModelError: "model",
     EngineDead: "engine-dead",
     LaneGone: "lane-gone",
+    LoadError: "load",
     DiskFull: "disk-full",
     StoreAway: "store-away",
 }

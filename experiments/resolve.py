@@ -11,8 +11,8 @@ from typing import Any
 
 from deployments import serve_loop
 from deployments.errors import BackendError, ModelError, last_line
-from deployments.lane_board import Lane, board
-from deployments.lanes import Call, Load, free_lane, occupy, raised_there
+from deployments.lane_board import board
+from deployments.lanes import Call, Load, free_lane, occupy, raised_there, while_there
 from deployments.models import Dtype, pick_dtype, weakest
 from deployments.places import NODE_LABEL, Place
 from deployments.replica import Sample
@@ -45,12 +45,11 @@ async def resolve(config: SweepConfig, notify: Callable[[str], None]) -> tuple[R
     dtype = await _dtype(config, await lanes.places.remote())
     for probe in probes(config, dtype):
         notify(f"measuring {_what(probe)}: {probe.backend}")
-        lane = await free_lane(HOLDER, probe.lane_key, config.accelerator[0] if config.accelerator else None)
         held = Held()
-        held.take(lane)
+        kind = config.accelerator[0] if config.accelerator else None
         load = Load(key=probe.lane_key, backend=probe.backend, model=probe.model, engine=probe.engine)
         try:
-            call = await _loaded(lane, load, probe, notify)
+            call = await _loaded(load, kind, held, probe, notify)
             if call is None:
                 continue
             samples = [sample for size in probe.batch_sizes for sample in await _time(call, probe, size)]
@@ -83,22 +82,30 @@ def _what(probe: Probe) -> str:
     return " and ".join([*parts, *(["the memory of a padded batch"] if probe.reserve else [])])
 
 
-async def _loaded(lane: Lane, load: Load, probe: Probe, notify: Callable[[str], None]) -> Call | None:
+async def _loaded(
+    load: Load, kind: str | None, held: Held, probe: Probe, notify: Callable[[str], None]
+) -> Call | None:
     """None where the engine cannot be loaded and nobody asked by name for what is measured: its trials say so."""
     try:
-        return await _load(lane, load, notify)
+        return await _load(load, kind, held, notify)
     except BackendError:
         if probe.batch_sizes or BUDGET in probe.engine:
             raise
         return None
 
 
-async def _load(lane: Lane, load: Load, notify: Callable[[str], None]) -> Call:
-    """A device that a killed driver held is free again only some seconds later: try a few times."""
+async def _load(load: Load, kind: str | None, held: Held, notify: Callable[[str], None]) -> Call:
+    """A device that a killed driver held is free again only some seconds later: try a few times.
+
+    A lane that can never load it is not tried again.
+    """
     left = LOAD_TRIES
     while True:
+        lane = await free_lane(HOLDER, load.key, kind)
+        if held.lane is None:
+            held.take(lane)
         try:
-            return (await occupy(lane, load))[1]
+            return (await while_there(lane, occupy(lane, load)))[1]
         except BackendError as error:
             left -= 1
             if isinstance(error, ModelError) or not left:

@@ -34,10 +34,14 @@ class RayCluster:
         """HOST:PORT of the head."""
         return str(self._cluster.address)
 
-    def add(self, kind: str = "A10G", gpus: int = 1) -> Any:
-        """A node with so many GPUs of that kind."""
+    def add(self, kind: str = "A10G", gpus: int = 1, **environment: str) -> Any:
+        """A node with so many GPUs of that kind, and more in the environment of what runs on it."""
         return self._cluster.add_node(
-            num_cpus=1, num_gpus=gpus, object_store_memory=STORE_BYTES, labels={KIND_LABEL: kind}
+            num_cpus=1,
+            num_gpus=gpus,
+            object_store_memory=STORE_BYTES,
+            labels={KIND_LABEL: kind},
+            env_vars=environment or None,
         )
 
     def kill(self, node: Any) -> None:

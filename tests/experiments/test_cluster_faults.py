@@ -128,6 +128,24 @@ def test_a_lane_of_two_gpus_is_on_the_node_that_has_them_and_costs_both(
     cluster.kill(two)
 
 
+def test_a_model_that_one_node_cannot_load_is_loaded_on_another(
+    cluster: RayCluster, started: Start, short_sweep: Callable[..., Path], tmp_path: Path
+) -> None:
+    results = tmp_path / "results"
+    bad = cluster.add("A10G", XDG_CACHE_HOME="/proc/nowhere")  # the packaged model cannot be converted there
+    naive = {"strategy": "naive", "backends": "huggingface", "max_batch_size": 2}
+    model = {"name": "smollm2-135m", "dtype": "bfloat16"}  # which no GPU is there to choose
+    config = short_sweep(model=model, arrival_rate=[1, 2], duration_s=4, strategies=[naive])
+    code, _, told = started("sweep", config, "--address", cluster.address, "--results", results).end(400)
+    assert code == 0, told
+    store = whole(results, 2)
+    assert bad.node_id not in {trial.setup["node"]["id"] for trial in store.trials()}
+    [failure] = store.failures()
+    assert (failure.cause, failure.permanent) == ("load", False)
+    assert left(cluster.address) == NOTHING
+    cluster.kill(bad)
+
+
 def test_without_an_address_or_an_answer_there_nothing_is_started(
     started: Start, short_sweep: Callable[..., Path], tmp_path: Path
 ) -> None:
