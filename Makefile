@@ -57,5 +57,4 @@ bench: $(READY)  ## the cost of ourselves, as ratios of one run; TRACE=FILE adds
 
 soak: $(READY)  ## a long sweep in which something is killed every few seconds, and sweeps whose driver is: 40 minutes
 	$(BIN)/python -m tests.soak.soak
-	$(BIN)/python -m tests.soak.soak --cluster
 	$(BIN)/python -m tests.soak.resume_fuzz
