@@ -71,7 +71,10 @@ def test_the_help_of_every_command_has_an_example_of_it(batchyard: Callable[...,
 
 def test_the_help_says_what_the_exit_codes_mean(batchyard: Callable[..., Result]):
     text = " ".join(batchyard("--help").stdout.split())
-    assert "Exit codes: 0 done, 1 some cells failed, an engine could not be timed or the disk is full" in text
+    assert (
+        "Exit codes: 0 done, 1 some cells failed or a budget was reached, an engine could not be timed"
+        in text
+    )
     assert "2 bad input (nothing was started), 130 interrupted" in text
 
 
