@@ -12,7 +12,7 @@ from itertools import combinations
 
 from results.comparisons import THROUGHPUT, joinable_backends, labels
 from results.findings import CellSummary, Change, Sentence, Split, VerdictName
-from results.wording import effects, number, place, rates, repeats, times
+from results.wording import effects, is_mixed, number, place, rates, repeats, times
 
 LATENCY = "e2e_s_p50"
 
@@ -84,11 +84,12 @@ def _claim(base: Curve, other: Curve, base_name: str, other_name: str, changes: 
     shared = sorted(base.keys() & other.keys())
     calm = [rate for rate in shared if not (base[rate].censored or other[rate].censored)]
     at = {rate: changes.get((LATENCY, rate, base_name, other_name)) for rate in calm[:1] + calm[1:][-1:]}
-    parts = effects(at, "p50 E2E latency")
     last = shared[-1]
     load = _overload(base[last], other[last])
-    at = {last: changes.get((THROUGHPUT, last, base_name, other_name))}
-    parts += [part + load for part in effects(at, "throughput")]
+    at_last = {last: changes.get((THROUGHPUT, last, base_name, other_name))}
+    mixed = is_mixed(one for one in (*at.values(), *at_last.values()) if one is not None)
+    parts = effects(at, "p50 E2E latency", mixed=mixed)
+    parts += [part + load for part in effects(at_last, "throughput", mixed=mixed)]
     return f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else parts[0]
 
 
@@ -130,7 +131,8 @@ def _splits(curves: Mapping[str, Curve], splits: Sequence[Split]) -> Iterator[Se
         chosen += _highest(members, LATENCY, "p50 E2E latency", censored=False)
         if not chosen:
             continue
-        said = "; ".join(_factors(split, words) for split, words in chosen)
+        mixed = is_mixed(split.total for split, _ in chosen)
+        said = "; ".join(_factors(split, words, mixed) for split, words in chosen)
         text = (
             f"From {_batching(one)} on {one.backend} to {_batching(two)} on {two.backend}: {said} "
             f"({place(two)}{repeats(split.total for split, _ in chosen)})."
@@ -149,11 +151,11 @@ def _highest(splits: Sequence[Split], metric: str, words: str, *, censored: bool
     return [(max(usable, key=lambda split: split.rate), words)] if usable else []
 
 
-def _factors(split: Split, words: str) -> str:
+def _factors(split: Split, words: str, mixed: bool) -> str:
+    total, policy, engine = (times(one, mixed=mixed) for one in (split.total, split.policy, split.engine))
     return (
-        f"{times(split.total)} in {words} at λ = {number(split.rate)} req/s = "
-        f"{times(split.policy)} from iteration-level scheduling (policy) times "
-        f"{times(split.engine)} from the engine"
+        f"{total} in {words} at λ = {number(split.rate)} req/s = "
+        f"{policy} from iteration-level scheduling (policy) times {engine} from the engine"
     )
 
 

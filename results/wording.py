@@ -7,6 +7,7 @@ from results.report import numbers
 from results.statistics import FEWEST_PAIRS
 
 NO_MODEL = "none"  # the model and device of a backend that has none
+_NO_INTERVAL = " (no interval)"
 
 
 def place(cell: CellSummary) -> str:
@@ -14,23 +15,23 @@ def place(cell: CellSummary) -> str:
     return "".join(f"{name}, " for name in (cell.model, cell.device) if name != NO_MODEL)
 
 
-def effects(at: Mapping[float, Change | None], what: str) -> list[str]:
+def effects(at: Mapping[float, Change | None], what: str, *, mixed: bool = False) -> list[str]:
     """Say "reduced p50 E2E latency by 72 % [70, 74] at λ = 1 req/s", one part per rate.
 
     Worded by sign; an interval that holds 1 shows no difference. Without an interval the sign alone words
-    it (`repeats` says that there is none). A second part with the same verb only adds its figure.
+    it (`repeats` says that there is none, and of `mixed` changes each that has none). A second part with the same verb only adds its figure.
     """
     parts: list[str] = []
     said = ""
     for rate, change in at.items():
-        verb, figure = _effect(change, what)
+        verb, figure = _effect(change, what, mixed)
         words = figure if verb == said else f"{verb} {figure}"
         parts.append(f"{words} at λ = {number(rate)} req/s".replace("  ", " ").strip())
         said = verb
     return parts
 
 
-def _effect(change: Change | None, what: str) -> tuple[str, str]:
+def _effect(change: Change | None, what: str, mixed: bool) -> tuple[str, str]:
     if change is None:
         return f"gave no {what} to compare", ""
     percent = 100 * (change.ratio - 1)
@@ -38,7 +39,7 @@ def _effect(change: Change | None, what: str) -> tuple[str, str]:
         return f"showed no change in {what}", "(0.0 %)"
     verb = f"{'reduced' if percent < 0 else 'raised'} {what}"
     if change.low is None or change.high is None:
-        return verb, f"by {_percent(abs(percent))} %"
+        return verb, f"by {_percent(abs(percent))} %{_NO_INTERVAL if mixed else ''}"
     low, high = 100 * (change.low - 1), 100 * (change.high - 1)
     if not change.shown:
         figures = f"({percent:+.1f} % [{low:+.1f}, {high:+.1f}])".replace("-", "−")
@@ -48,13 +49,18 @@ def _effect(change: Change | None, what: str) -> tuple[str, str]:
     return verb, f"by {_percent(abs(percent))} % [{_percent(low)}, {_percent(high)}]"
 
 
-def times(change: Change) -> str:
-    """Say "×4.2 [4.0, 4.4]", without the bracket where there is no interval."""
+def times(change: Change, *, mixed: bool = False) -> str:
+    """Say "×4.2 [4.0, 4.4]", without the bracket where there is no interval, which of `mixed` changes is said."""
     text = f"×{factor(change.ratio)}"
     if change.low is None or change.high is None:
-        return text
+        return text + (_NO_INTERVAL if mixed else "")
     text += f" [{factor(change.low)}, {factor(change.high)}]"
     return text if change.shown else f"{text} (no difference shown)"
+
+
+def is_mixed(changes: Iterable[Change]) -> bool:
+    """Whether some have an interval and others none."""
+    return len({change.low is None for change in changes}) > 1
 
 
 def repeats(changes: Iterable[Change]) -> str:

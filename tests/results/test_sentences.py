@@ -149,6 +149,18 @@ def test_a_split_names_both_factors(findings: Findings) -> None:
     assert "in p50 E2E latency at λ = 5 req/s" in text
 
 
+def test_a_figure_without_an_interval_beside_others_with_one_says_so(findings: Findings) -> None:
+    def bare(one: Change) -> Change:
+        return replace(one, low=None, high=None, pairs=2) if one.rate == 1 else one
+
+    for said in sentences(findings.cells, tuple(map(bare, findings.changes)), ()):
+        assert " % (no interval) at λ = 1 req/s" in said.text
+        assert said.text.count("(no interval)") == 1
+    split = next(one for one in findings.splits if one.metric == "e2e_s_p50")
+    assert "no interval" not in times(bare(split.total))
+    assert times(replace(split.total, low=None), mixed=True).endswith(" (no interval)")
+
+
 def test_one_repeat_has_no_interval_and_short_trials_admit_it(tmp_path: Path, made_sweep: ModuleType) -> None:
     found = find(made_sweep.make_sweep(tmp_path, repeats=1, rates=(1.0, 30.0), requests=60))
     for one in found.sentences:
