@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 from deployments.backends.engine_args import SimulatedArgs
@@ -18,6 +17,7 @@ from experiments.resolve import OUTPUT_TOKENS, REPEATS
 from experiments.sweep_record import begun, cells_of, sweep_root
 from experiments.trial_time import AROUND_S, Span
 from experiments.where import HERE, Where
+from results.address import Place
 from results.cost import spent
 from results.errors import StoreError
 from results.lock import driver
@@ -27,7 +27,7 @@ from results.store import Store
 from results.sweep_folder import is_sweep
 
 
-def dry_run(config: SweepConfig, results: Path, *, fresh: bool, as_json: bool, where: Where = HERE) -> None:
+def dry_run(config: SweepConfig, results: Place, *, fresh: bool, as_json: bool, where: Where = HERE) -> None:
     """Say what the sweep would do. ConfigError, DeviceError or StoreError where it would be refused.
 
     A hub is not asked, the packaged model not converted, and who else uses the GPUs now is left open.
@@ -63,9 +63,9 @@ def dry_run(config: SweepConfig, results: Path, *, fresh: bool, as_json: bool, w
     show("Nothing was started, and nothing was written.")
 
 
-def _earlier(config: SweepConfig, results: Path, root: str, *, fresh: bool) -> EarlierRun | None:
+def _earlier(config: SweepConfig, results: Place, root: str, *, fresh: bool) -> EarlierRun | None:
     """The newest sweep of this name and model beside it that has measured something."""
-    found: list[tuple[str, Path, dict[str, Any]]] = []
+    found: list[tuple[str, Place, dict[str, Any]]] = []
     for folder in results.iterdir() if results.is_dir() else ():
         if not is_sweep(folder) or (str(folder) == root and not fresh):
             continue

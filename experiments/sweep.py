@@ -141,8 +141,8 @@ def draw(store: Store) -> str:
 
 def drawn(store: Store, spread: Spread = map) -> tuple[str, Findings]:
     """The same, and what is on the page. `spread` as in `find`."""
-    path, findings = f"{store.root}/{PAGE}", find(store, spread)
-    shown = with_occupancy(with_guides(findings, store.root))
+    path, findings = str(store.place / PAGE), find(store, spread)
+    shown = with_occupancy(with_guides(findings, store.place))
     store.patience.ask(lambda: write_page(shown, store, path))
     return path, findings
 

@@ -1,9 +1,8 @@
 """The sweeps of a results folder with their answers: as their pages keep them, else from their rows."""
 
-from pathlib import Path
-
 from experiments.commands.shown_standing import in_words, when
 from experiments.console import Say
+from results.address import Place
 from results.errors import StoreError, one_line
 from results.report.index import Entry, Found, found_in, found_on
 from results.standing import Standing, standings
@@ -11,7 +10,7 @@ from results.store import Store
 from results.summary import find
 
 
-def entries(folder: Path, say: Say) -> list[Entry]:
+def entries(folder: Place, say: Say) -> list[Entry]:
     """Give every sweep; one that cannot be read is there, and says why. What takes long is said before it is done."""
     return [_entry(one, _found(one, say)) for one in standings(folder)]
 

@@ -10,6 +10,7 @@ from experiments.console import Say
 from experiments.explain.over_sweep import with_guides
 from experiments.reading import side_by_side
 from experiments.simulation.occupancy import with_occupancy
+from results.address import Place
 from results.errors import StoreError
 from results.read import folder_names, open_sweep
 from results.report import frame, several
@@ -29,7 +30,7 @@ class Drawn:
     """What a page was drawn of."""
 
     sweeps: tuple[several.Shown, ...]
-    path: Path
+    path: Place
     took_s: float
     interrupted: bool = False  # by Ctrl-C, while it was watched
 
@@ -39,12 +40,12 @@ class Drawn:
         return list(dict.fromkeys(problem for one in self.sweeps for problem in one.store.problems))
 
 
-def draw(folders: Sequence[Path], path: Path, *, refresh_s: int | None = None) -> Drawn:
+def draw(folders: Sequence[Place], path: Place, *, refresh_s: int | None = None) -> Drawn:
     """Draw the page of these sweeps, each given once. StoreError if one is no sweep or the page cannot be written."""
     began_s = time.monotonic()
     stores = [_store(folder) for folder in folders]
     found = [
-        (name, with_occupancy(with_guides(find(store, side_by_side), store.root)), store)
+        (name, with_occupancy(with_guides(find(store, side_by_side), store.place)), store)
         for name, store in zip(folder_names(stores), stores, strict=True)
     ]
     sweeps = several.shown(found)
@@ -52,7 +53,7 @@ def draw(folders: Sequence[Path], path: Path, *, refresh_s: int | None = None) -
     return Drawn(sweeps=sweeps, path=path, took_s=time.monotonic() - began_s)
 
 
-def watch(folders: Sequence[Path], path: Path, say: Say, stop: threading.Event | None = None) -> Drawn:
+def watch(folders: Sequence[Place], path: Place, say: Say, stop: threading.Event | None = None) -> Drawn:
     """Draw the page again as cells end, until no sweep runs any more; its last version reloads itself no longer.
 
     `stop`, if it is set, ends it too, and so does Ctrl-C; a second one leaves the page as it is. KeyboardInterrupt if
@@ -81,7 +82,7 @@ def watch(folders: Sequence[Path], path: Path, say: Say, stop: threading.Event |
     return draw(folders, path)
 
 
-def _draw_running(folders: Sequence[Path], path: Path, refresh_s: int) -> Drawn | None:
+def _draw_running(folders: Sequence[Place], path: Place, refresh_s: int) -> Drawn | None:
     """Draw it; None while a sweep is still timed and has no sweep.json."""
     try:
         return draw(folders, path, refresh_s=refresh_s)
@@ -91,8 +92,8 @@ def _draw_running(folders: Sequence[Path], path: Path, refresh_s: int) -> Drawn 
         raise
 
 
-def _written_at(path: Path) -> int | None:
-    return path.stat().st_mtime_ns if path.is_file() else None
+def _written_at(path: Place) -> int | None:
+    return path.stat().st_mtime_ns if isinstance(path, Path) and path.is_file() else None
 
 
 def _progress(stands: Sequence[Standing]) -> str:
@@ -100,7 +101,7 @@ def _progress(stands: Sequence[Standing]) -> str:
     return "; ".join(parts)
 
 
-def _store(folder: Path) -> Store:
+def _store(folder: Place) -> Store:
     store = open_sweep(folder)
     check_sweep(store.read_sweep() or {}, folder, SHOWN)
     return store

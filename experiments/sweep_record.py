@@ -14,15 +14,17 @@ from experiments.inputs import check_inputs, input_hashes, trace_notes
 from experiments.provenance import provenance
 from experiments.resolved import Resolved
 from experiments.traffic import traffic
+from results.address import place
 from results.errors import StoreError, one_line
 from results.store import Store
 from results.sweep_document import RESOLVED, check_sweep
+from results.sweep_folder import SWEEP
 from workloads.workload import workload_hash
 
 
 def sweep_root(config: SweepConfig, results: str | os.PathLike[str]) -> str:
     """A sweep's folder: its name and the hash of its config as written."""
-    return f"{os.fspath(results).rstrip('/')}/{config.name}-{config.config_hash}"
+    return str(place(results) / f"{config.name}-{config.config_hash}")
 
 
 def begun(config: SweepConfig, store: Store) -> dict[str, Any] | None:
@@ -36,14 +38,14 @@ def begun(config: SweepConfig, store: Store) -> dict[str, Any] | None:
     check_sweep(info, store.root, RESOLVED)
     if info["config_hash"] != config.config_hash:
         raise StoreError(
-            f"{store.root}/sweep.json is of another config ({info['config_hash']}, this one is "
+            f"{store.place / SWEEP} is of another config ({info['config_hash']}, this one is "
             f"{config.config_hash}): move it away, or --fresh starts anew"
         )
     try:
         Resolved.from_dict(info["resolved"])
     except (KeyError, TypeError, ValueError) as error:
         raise StoreError(
-            f"{store.root}/sweep.json: resolved must hold rates and durations_s: {one_line(error)}"
+            f"{store.place / SWEEP}: resolved must hold rates and durations_s: {one_line(error)}"
         ) from error
     check_inputs(config, info)
     return info

@@ -177,15 +177,20 @@ class Attempt:
 
 
 def move_into_place(filesystem: fs.FileSystem, path: str, content: bytes) -> None:
-    """Write `content` beside `path`, then move it there: a reader sees all of it or nothing."""
-    temporary = f"{path}.tmp"
+    """Write `content` beside `path`, then move it there: a reader sees all of it or nothing.
+
+    An object store shows an object when it is whole, and cannot move one.
+    """
+    temporary = f"{path}.tmp" if isinstance(filesystem, fs.LocalFileSystem) else path
     try:
         with filesystem.open_output_stream(temporary) as stream:
             stream.write(content)
-        filesystem.move(temporary, path)
+        if temporary != path:
+            filesystem.move(temporary, path)
     except OSError as error:
-        with contextlib.suppress(OSError):  # what there is of it takes the room of something else
-            filesystem.delete_file(temporary)
+        if temporary != path:
+            with contextlib.suppress(OSError):  # what there is of it takes the room of something else
+                filesystem.delete_file(temporary)
         raise cannot_write(path, error) from error
 
 

@@ -1,21 +1,23 @@
 """A file that a person asked for: whole or not at all, and in place of nothing that matters to anybody."""
 
 import contextlib
+import io
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import BinaryIO
 
+from results.address import Address, Place, opened
+from results.attempt import move_into_place
 from results.errors import StoreError, cannot_write
 from results.sweep_folder import sweep_around
 
 
 def check_output(
-    path: Path,
+    path: Place,
     *,
     force: bool,
-    ours: Callable[[Path], bool] | None = None,
+    ours: Callable[[Place], bool] | None = None,
     kind: str = "page of batchyard",
 ) -> None:
     """StoreError unless a file may be written there, even with `force` never among the results of a sweep.
@@ -28,7 +30,7 @@ def check_output(
         raise StoreError(
             f"{path} would lie among the results of the sweep {sweep}; give a file outside of it"
         )
-    if not os.path.lexists(path):
+    if not path.exists() and not os.path.lexists(path):
         return
     if path.exists() and not path.is_file():
         raise StoreError(f"{path} is no file that could be replaced; give another")
@@ -38,8 +40,13 @@ def check_output(
 
 
 @contextmanager
-def new_file(path: Path) -> Iterator[BinaryIO]:
+def new_file(path: Place) -> Iterator[BinaryIO]:
     """A file that takes its place when the block ends, or not at all. StoreError if it cannot be written."""
+    if isinstance(path, Address):
+        content = io.BytesIO()
+        yield content
+        move_into_place(*opened(path), content.getvalue())
+        return
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with beside.open("wb") as file:

@@ -4,6 +4,7 @@ What a person must mend (no room, no permission, a file where a folder should be
 """
 
 import errno
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,12 +23,17 @@ AWAY = frozenset(
     }
 )
 
+REFUSED = re.compile(  # by an object store: what a person must mend, in the words of pyarrow
+    r"ACCESS_DENIED|NO_SUCH_BUCKET|NO_SUCH_KEY|INVALID_ACCESS_KEY_ID|INVALID_CLIENT_TOKEN_ID|SIGNATURE_DOES_NOT_MATCH|"
+    r"UNRECOGNIZED_CLIENT|EXPIRED_TOKEN|UNAUTHENTICATED|PERMISSION_DENIED|HTTP status 40[0134]|Bucket '.*' not found"
+)
+
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """For how long, seconds; 0 tries once. `remote`: its errors have no number, and all count."""
+    """For how long, seconds; 0 tries once. `remote`: its errors have no number, and count but for a few names."""
 
     wait_s: float = 0.0
     remote: bool = False
@@ -52,7 +58,11 @@ class Patience:
 
     def _is_away(self, error: StoreError | OSError) -> bool:
         cause = error if isinstance(error, OSError) else error.__cause__
-        return isinstance(cause, OSError) and (cause.errno in AWAY or (self.remote and cause.errno is None))
+        if not isinstance(cause, OSError):
+            return False
+        if self.remote:
+            return cause.errno is None and not REFUSED.search(str(cause))
+        return cause.errno in AWAY
 
     def _in_words(self, error: StoreError | OSError) -> str:
         told = f"{error.filename}: {said(error)}" if isinstance(error, OSError) else str(error)

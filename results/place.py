@@ -2,15 +2,21 @@
 
 import errno
 import os
-from pathlib import Path
+from dataclasses import replace
 
-from results.errors import cannot_write
+from results.address import Address, place
+from results.errors import StoreError, cannot_write
 from results.sweep_folder import LOCK
 
 
 def check_place(store_root: str | os.PathLike[str]) -> None:
     """StoreError, in the words of a sweep that could not begin there."""
-    lock = Path(store_root).absolute() / LOCK
+    root = place(store_root)
+    if isinstance(root, Address):
+        if not replace(root, path=root.path.partition("/")[0]).exists():
+            raise StoreError(f"{root} cannot be written: there is no such bucket; give one that is there")
+        return
+    lock = root.absolute() / LOCK
     above = next(folder for folder in lock.parents if folder.exists())
     if not above.is_dir():
         raise cannot_write(str(lock), NotADirectoryError(errno.ENOTDIR, ""))

@@ -10,7 +10,6 @@ import os
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyarrow as pa
 
@@ -98,9 +97,7 @@ def with_sweep(table: pa.Table, name: str) -> pa.Table:
 
 def _place(store: Store) -> tuple[str, ...]:
     """The folder that this is, whatever way it was given, as the names on the way to it."""
-    if "://" in store.root:
-        return tuple(store.root.rstrip("/").split("/"))
-    return Path(store.root).resolve().parts
+    return store.place.resolve().parts
 
 
 def folder_names(stores: Sequence[Store]) -> list[str]:

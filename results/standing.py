@@ -1,15 +1,14 @@
 """How a sweep stands, read from its folder alone, while it runs or long after: nothing is asked of its driver."""
 
-import contextlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from results.address import Place, place
+from results.driver import Driver
 from results.errors import StoreError
-from results.lock import Driver, driver
+from results.lock import driver
 from results.records import Failure
 from results.store import Store
 from results.sweep_folder import PAGE, is_sweep, no_sweep
@@ -21,7 +20,7 @@ State: TypeAlias = Literal["running", "complete", "stopped", "elsewhere", "unrea
 class Standing:
     """One sweep. `failed` are cells whose last attempt failed and that have none that is done."""
 
-    folder: Path
+    folder: Place
     state: State
     info: Mapping[str, Any]  # sweep.json; empty while the rates are measured
     done: Mapping[str, int]  # cell id → the attempt that counts
@@ -54,7 +53,7 @@ class Standing:
         return planned if isinstance(planned, int) else None
 
     @property
-    def page(self) -> Path | None:
+    def page(self) -> Place | None:
         """Its page, if it has been drawn."""
         page = self.folder / PAGE
         return page if page.is_file() else None
@@ -62,7 +61,7 @@ class Standing:
 
 def standing(folder: str | os.PathLike[str]) -> Standing:
     """How the sweep in `folder` stands. StoreError if there is none, or its documents cannot be read."""
-    path = Path(folder)
+    path = place(folder)
     held = driver(path)
     store = Store(path)
     info = store.read_sweep()
@@ -79,14 +78,15 @@ def standing(folder: str | os.PathLike[str]) -> Standing:
         failed={cell: failure for cell, failure in last.items() if cell not in done},
         failed_attempts=len(failures),
         driver=held,
-        last_row_at=_last_row_at(path),
+        last_row_at=store.last_row_at(),
         problems=tuple(store.problems),
     )
 
 
-def standings(results: Path) -> Iterator[Standing]:
+def standings(results: Place) -> Iterator[Standing]:
     """Every sweep in a results folder, by name; one that cannot be read is there with its problem."""
-    for folder in sorted(path for path in results.iterdir() if path.is_dir()):
+    folders: Iterable[Place] = results.iterdir()
+    for folder in sorted((path for path in folders if path.is_dir()), key=str):
         if is_sweep(folder):
             try:
                 yield standing(folder)
@@ -102,7 +102,7 @@ def _state(held: Driver | None, *, complete: bool) -> State:
     return "elsewhere" if held is not None and held.alive is None else "stopped"
 
 
-def _unreadable(folder: Path, why: str) -> Standing:
+def _unreadable(folder: Place, why: str) -> Standing:
     return Standing(
         folder=folder,
         state="unreadable",
@@ -114,11 +114,3 @@ def _unreadable(folder: Path, why: str) -> Standing:
         last_row_at=None,
         problems=(why,),
     )
-
-
-def _last_row_at(folder: Path) -> str | None:
-    newest = 0.0
-    for path in folder.glob("cells/*/attempt-*/*.parquet"):
-        with contextlib.suppress(OSError):  # a folder that is being moved aside
-            newest = max(newest, path.stat().st_mtime)
-    return datetime.fromtimestamp(newest, UTC).isoformat(timespec="seconds") if newest else None

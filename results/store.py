@@ -10,15 +10,17 @@ Every file is written beside its place and moved there, so that a reader sees al
 attempt with neither document was killed: readers pass it over and its number is never given again.
 `done.json` lists its part files with their sizes, so that a lost or cut one is noticed without reading.
 A store that a sweep writes to may be out of reach for a while: `wait_s` says for how long it is tried again.
-The folder may be on a local disk or on any filesystem that pyarrow opens ("s3://…", "gs://…").
+The folder may be on a disk or in an object store that pyarrow opens ("s3://…", "gs://…": results/address.py), where
+a file is an object that appears whole when it is written.
 """
 
+import contextlib
 import errno
 import json
 import os
 from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
-from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
@@ -26,12 +28,14 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 from pydantic import ValidationError
 
+from results.address import Address, opened, place
 from results.attempt import Attempt, move_into_place
 from results.errors import FutureVersion, StoreError, cannot_write, one_line, said
 from results.patience import Patience
 from results.records import BATCHES, LATER, REQUESTS, SAMPLES, SCHEMA_VERSION, Failure, LaneTime, Trial
 from results.sweep_document import check_kinds
 
+AT_A_TIME = 16  # requests to an object store
 MANY_ROWS = 100_000  # of a part file: below it threads cost more than they save
 
 Kind: TypeAlias = Literal["requests", "batches", "samples"]
@@ -53,11 +57,9 @@ class Store:
         self.problems: list[str] = []
         self._set_aside: set[tuple[str, int]] = set()
         self._done: dict[tuple[str, int], dict[str, Any]] = {}  # immutable once written
-        if "://" in self.root:
-            self._filesystem, self._path = fs.FileSystem.from_uri(self.root)
-        else:
-            self._filesystem, self._path = fs.LocalFileSystem(), str(Path(self.root).absolute())
-        self.patience = Patience(wait_s=wait_s, remote="://" in self.root)
+        self.place = place(root)
+        self._filesystem, self._path = opened(self.place)
+        self.patience = Patience(wait_s=wait_s, remote=isinstance(self.place, Address))
 
     def create(self) -> None:
         """Make the folder, if it is not there. StoreError if it cannot be made."""
@@ -75,11 +77,8 @@ class Store:
         """Give sweep.json, None if there is none. StoreError if unreadable, damaged or of a future version."""
         self.patience.ask(self._must_be_there)
         path = f"{self._path}/sweep.json"
-        try:
-            if self._filesystem.get_file_info(path).type == fs.FileType.NotFound:
-                return None
-        except OSError as error:
-            raise StoreError(f"{path} cannot be looked at: {said(error)}") from error
+        if self._look(path).type == fs.FileType.NotFound:
+            return None
         document = self._read_document(path)
         check_kinds(document, self.root)
         return document
@@ -104,7 +103,10 @@ class Store:
         Of some cells if `cell_ids` says so; no other folder is looked at then.
         """
         done: dict[str, int] = {}
-        for cell_id, attempts in self._attempts(cell_ids).items():
+        found = self._attempts(cell_ids)
+        if self.patience.remote:
+            self._read_ahead(found)
+        for cell_id, attempts in found.items():
             for number, sizes in sorted(attempts.items()):
                 if "done.json" in sizes and self._is_whole(cell_id, number, sizes):
                     done[cell_id] = number
@@ -124,6 +126,11 @@ class Store:
                 except (StoreError, ValidationError) as error:
                     self._report(f"{path} cannot be read: {one_line(error)}")
         return failures
+
+    def last_row_at(self) -> str | None:
+        """When the newest part file was written: ISO 8601, UTC."""
+        parts = [one.mtime for one in self._files(f"{self._path}/cells") if one.extension == "parquet"]
+        return max(parts).isoformat(timespec="seconds") if parts else None
 
     def trials(self, cell_ids: Collection[str] | None = None) -> list[Trial]:
         """Give the trials that count, sorted by cell id."""
@@ -252,6 +259,8 @@ class Store:
     def _read_part_once(self, path: str, schema: pa.Schema) -> pa.Table:
         try:
             with self._filesystem.open_input_file(path) as file:
+                if self.patience.remote:  # one request, instead of one for each thing that is looked up in it
+                    file = pa.BufferReader(file.read())
                 part = pq.ParquetFile(file, page_checksum_verification=True)
                 many = part.metadata.num_rows > MANY_ROWS
                 table = part.read(columns=schema.names, use_threads=many)
@@ -279,8 +288,36 @@ class Store:
         return found
 
     def _files(self, folder: str) -> list[fs.FileInfo]:
-        selector = fs.FileSelector(folder, allow_not_found=True, recursive=True)
-        return list(self._filesystem.get_file_info(selector))
+        found: list[fs.FileInfo] = self._look(fs.FileSelector(folder, allow_not_found=True, recursive=True))
+        return found
+
+    def _look(self, what: str | fs.FileSelector) -> Any:
+        """What is there of a path, or all that is below one."""
+
+        def look() -> Any:
+            try:
+                return self._filesystem.get_file_info(what)
+            except OSError as error:
+                path = what if isinstance(what, str) else what.base_dir
+                raise StoreError(f"{path} cannot be looked at: {said(error)}") from error
+
+        return self.patience.ask(look)
+
+    def _read_ahead(self, found: Mapping[str, Mapping[int, Mapping[str, int]]]) -> None:
+        """Documents that will be asked for, side by side: in an object store each is a request."""
+        wanted = [
+            (cell_id, number)
+            for cell_id, attempts in found.items()
+            for number, sizes in attempts.items()
+            if "done.json" in sizes and not {(cell_id, number)} & (self._done.keys() | self._set_aside)
+        ]
+
+        def read(key: tuple[str, int]) -> None:
+            with contextlib.suppress(StoreError):  # whoever asks for it says so
+                self._done[key] = self._read_done(f"{self._folder(*key)}/done.json", *key)
+
+        with ThreadPoolExecutor(AT_A_TIME) as threads:
+            list(threads.map(read, wanted))
 
     def _is_whole(self, cell_id: str, number: int, sizes: Mapping[str, int]) -> bool:
         """Whether a done attempt can be used: its document is readable and its part files are there."""

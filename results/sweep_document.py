@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from results.address import place
 from results.errors import StoreError
+from results.sweep_folder import SWEEP
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,4 +103,4 @@ def _check_kinds(
 
 def _damaged(root: str | os.PathLike[str], key: str, kind: Kind, got: str) -> StoreError:
     hint = "it is damaged, or was not written by batchyard"
-    return StoreError(f"{os.fspath(root)}/sweep.json: {key} must be {kind.words}, {got}; {hint}")
+    return StoreError(f"{place(root) / SWEEP}: {key} must be {kind.words}, {got}; {hint}")

@@ -23,6 +23,8 @@ from deployments.gpu_selection import VARIABLE
 from deployments.local_ray import prepare
 from deployments.models import ModelSpec
 from deployments.vllm_build import cuda_build
+from tests.s3_server import S3Server
+from tests.s3_server import s3_server as serving_s3
 from tests.tiny_model import save_tiny_model
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -57,6 +59,21 @@ def small_disk(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
     yield mount
     if folder.is_mount():
         subprocess.run(["umount", str(folder)], check=True)
+
+
+@pytest.fixture(scope="session")
+def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """A real one, for all; `bucket` gives a place in it."""
+    with serving_s3(tmp_path_factory.mktemp("s3")) as server:
+        yield server
+
+
+@pytest.fixture
+def bucket(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The address of an empty bucket, with what is needed to reach it in the environment."""
+    for name, value in s3_server.environment.items():
+        monkeypatch.setenv(name, value)
+    return s3_server.bucket()
 
 
 @pytest.fixture(scope="session")

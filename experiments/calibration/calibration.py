@@ -7,12 +7,12 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, Self
 
 from deployments.virtual.step_model import Linear, record, recorded
 from experiments.calibration.fit import Fit
 from experiments.errors import ConfigError
+from results.address import Place, head, place
 from results.errors import one_line, said
 from results.output_file import new_file
 
@@ -91,7 +91,7 @@ class Calibration:
             backends={name: _calibrated(one) for name, one in values["backends"].items()},
         )
 
-    def write(self, path: Path) -> None:
+    def write(self, path: Place) -> None:
         """In place of what is there, whole or not at all. StoreError if it cannot be written."""
         text = json.dumps(self.to_dict(), indent=2, allow_nan=False)
         with new_file(path) as file:
@@ -113,7 +113,7 @@ def read(path: str | os.PathLike[str]) -> Calibration:
         raise ConfigError(f"{path} is damaged: {what}; `batchyard calibrate SWEEP` makes it anew") from error
 
 
-def calibrated_sweep(path: Path) -> str | None:
+def calibrated_sweep(path: Place) -> str | None:
     """The sweep of which a file is a calibration, of any version; None if it is none."""
     try:
         values = _document(path)
@@ -124,7 +124,7 @@ def calibrated_sweep(path: Path) -> str | None:
 
 def _document(path: str | os.PathLike[str]) -> dict[str, Any]:
     try:
-        values = json.loads(Path(path).read_bytes())
+        values = json.loads(head(place(path)))
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {said(error)}; give a calibration's JSON file") from error
     except (ValueError, RecursionError) as error:

@@ -11,6 +11,7 @@ import typer
 
 from experiments.commands.completion import DEFAULT_RESULTS, configs, sweeps
 from experiments.errors import ConfigError
+from results.address import Place, place
 from results.errors import StoreError
 from results.sweep_folder import is_sweep, sweep_around
 
@@ -19,33 +20,52 @@ if TYPE_CHECKING:
     from experiments.where import Where
 
 RESULTS = Path(DEFAULT_RESULTS)
+if TYPE_CHECKING:
+    Given = Place
+else:
+    Given = Path  # typer knows no unions, and asks the parser
 
 
-def some_path(text: str) -> Path:
+def some_path(text: str) -> Place:
     """A path that was given: an empty one (a variable that is not set) would be the folder that one is in."""
     if not text:
         raise typer.BadParameter("must name a place, got nothing")
-    return Path(text)
+    try:
+        return place(text)
+    except StoreError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
-def by_name(folder: Path | None) -> Path | None:
+def by_name(folder: Place | None) -> Place | None:
     """A sweep that is named as `ls` prints it is looked for in the default results folder."""
-    if folder is None or len(folder.parts) != 1 or os.path.exists(folder) or not is_sweep(RESULTS / folder):
+    if (
+        not isinstance(folder, Path)
+        or len(folder.parts) != 1
+        or os.path.exists(folder)
+        or not is_sweep(RESULTS / folder)
+    ):
         return folder
     return RESULTS / folder
 
 
 Config = Annotated[Path, typer.Argument(help="The sweep's YAML config.", autocompletion=configs)]
 Folder = Annotated[
-    Path,
+    Given,
     typer.Argument(
-        help="A sweep's results folder, or its name as `ls` prints it.",
+        help="A sweep's results folder or s3:// address, or its name as `ls` prints it.",
+        parser=some_path,
+        metavar="SWEEP",
         autocompletion=sweeps,
         callback=by_name,
     ),
 ]
 Results = Annotated[
-    Path, typer.Option(help="Folder that holds the sweeps' results.", parser=some_path, metavar="<path>")
+    Given,
+    typer.Option(
+        help="Folder that holds the sweeps' results, or an address of one: s3://bucket/prefix or gs://.",
+        parser=some_path,
+        metavar="<path>",
+    ),
 ]
 
 
@@ -148,21 +168,19 @@ AsJson = Annotated[
     bool, typer.Option("--json", help="One JSON document on standard output; all else on standard error.")
 ]
 PageFile = Annotated[
-    Path | None,
+    Given | None,
     typer.Option("-o", "--output", help="Write a page with figures too.", parser=some_path, metavar="<path>"),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite a file that is there.")]
 
 
-def check_results(results: Path) -> None:
+def check_results(results: Place) -> None:
     """StoreError, before anything is done, where no new sweep may be put."""
-    if ":/" in str(results):  # a path would take it for a local folder of that name, and fill it
-        raise StoreError(f"--results must be a folder of this machine, got {results}")
     if (around := sweep_around(results / "a sweep")) is not None:
         raise StoreError(f"--results may not be in a sweep's folder, got {results}, which is in {around}")
 
 
-def must_be_named(folder: Path, name: str) -> None:
+def must_be_named(folder: Place, name: str) -> None:
     """StoreError if a folder does not have the name by which it would be found."""
     if folder.resolve().name != name:
         raise StoreError(f"{folder}: must be named {name} as its config says; rename it back")

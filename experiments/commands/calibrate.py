@@ -2,12 +2,11 @@
 
 import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from experiments.commands.arguments import AsJson, Folder, Force, command, some_path
+from experiments.commands.arguments import AsJson, Folder, Force, Given, command, some_path
 from experiments.console import emit, one_line_errors, show, tell
 from results.sweep_folder import CALIBRATION
 
@@ -24,7 +23,7 @@ TELL_EVERY_S = 5.0
 def calibrate(
     folder: Folder,
     output: Annotated[
-        Path | None,
+        Given | None,
         typer.Option(
             "-o", "--output", help=f"Default: {CALIBRATION} in it.", parser=some_path, metavar="<path>"
         ),

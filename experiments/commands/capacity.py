@@ -1,6 +1,5 @@
 """`batchyard capacity`: the largest arrival rate that each setting serves within a service level."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -23,6 +22,7 @@ from experiments.commands.step_times import CalibrationFile, Hardware, step_time
 from experiments.console import emit, one_line_errors, show, show_prose, tell
 from experiments.errors import ConfigError
 from experiments.largest_rate.search import MOST_TRIALS
+from results.address import Place, place
 from results.errors import StoreError
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def capacity(
 
 def run(
     question: "Question",
-    results: Path,
+    results: Place,
     again: str,
     known: "dict[str, Premise] | None",
     where: "Where",
@@ -145,7 +145,7 @@ def run(
         raise typer.Exit(130) from None
 
 
-def resume(info: "Mapping[str, Any]", folder: Path, where: "Where", *, again: str, as_json: bool) -> None:
+def resume(info: "Mapping[str, Any]", folder: Place, where: "Where", *, again: str, as_json: bool) -> None:
     """Go on with what sweep.json says was asked last."""
     from experiments.config import parse
     from experiments.largest_rate.question import Question
@@ -169,7 +169,7 @@ def resume(info: "Mapping[str, Any]", folder: Path, where: "Where", *, again: st
         raise StoreError(
             f"{source}: capacity must hold slo, width, strategies and options: {error}"
         ) from error
-    must_be_named(folder, Path(question.root(folder.resolve().parent)).name)
+    must_be_named(folder, place(question.root(folder.resolve().parent)).name)
     outcome = run(question, folder.resolve().parent, again, None, where, fresh=False)
     conclude(question, outcome, again, as_json=as_json)
 
@@ -222,7 +222,7 @@ def _strategies(config: "SweepConfig", wanted: list[str]) -> tuple[str, ...]:
 
 
 def _premises(
-    config: "SweepConfig", hardware: str | None, calibration: Path | None, results: Path, *, simulate: bool
+    config: "SweepConfig", hardware: str | None, calibration: Place | None, results: Place, *, simulate: bool
 ) -> "dict[str, Premise] | None":
     from experiments.simulation.premise import Premise
 
@@ -243,7 +243,7 @@ def _options(
     max_trials: int,
     strategies: list[str],
     hardware: str | None,
-    calibration: Path | None,
+    calibration: Place | None,
     *,
     simulate: bool,
 ) -> list[str]:

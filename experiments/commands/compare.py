@@ -3,14 +3,13 @@
 import re
 from collections.abc import Iterator
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from experiments.commands.arguments import AsJson, Force, PageFile, by_name
-from experiments.commands.completion import sweeps
+from experiments.commands.arguments import AsJson, Folder, Force, PageFile
 from experiments.console import emit, one_line_errors, show, show_prose, table, tell
+from results.address import Place
 
 if TYPE_CHECKING:
     from results.store import Store
@@ -22,15 +21,6 @@ EXAMPLES = (
     "Exit codes: 0 done, 1 something is worse, 2 bad input."
 )
 
-Sweep = Annotated[
-    Path,
-    typer.Argument(
-        help="A sweep's results folder, or its name as `ls` prints it.",
-        autocompletion=sweeps,
-        callback=by_name,
-    ),
-]
-
 
 def share(text: str) -> float:
     """5% or 5 % as 0.05."""
@@ -40,8 +30,8 @@ def share(text: str) -> float:
 
 
 def compare(
-    a: Sweep,
-    b: Sweep,
+    a: Folder,
+    b: Folder,
     fail_if_worse: Annotated[
         float | None,
         typer.Option(
@@ -98,7 +88,7 @@ def compare(
         raise typer.Exit(1)
 
 
-def _store(folder: Path) -> "Store":
+def _store(folder: Place) -> "Store":
     from results.read import open_sweep
     from results.sweep_document import SHOWN, check_sweep
 
@@ -107,7 +97,7 @@ def _store(folder: Path) -> "Store":
     return store
 
 
-def _names(a: Path, b: Path) -> tuple[str, str]:
+def _names(a: Place, b: Place) -> tuple[str, str]:
     """The folders' names, with what is above them as far as that tells them apart."""
     first, second = a.resolve().parts, b.resolve().parts
     depth = 1

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
-from experiments.commands.arguments import Folder, Force
+from experiments.commands.arguments import Folder, Force, Given, some_path
 from experiments.console import one_line_errors, tell
 from experiments.errors import ConfigError
+from results.address import Place
 
 if TYPE_CHECKING:
     from results.export import Watch
@@ -36,9 +37,18 @@ class Table(StrEnum):
 def export(
     folder: Folder,
     csv: Annotated[
-        Path | None, typer.Option("--csv", help="Write CSV to this file; - is standard output.")
+        Given | None,
+        typer.Option(
+            "--csv",
+            help="Write CSV to this file; - is standard output.",
+            parser=some_path,
+            metavar="<path>",
+        ),
     ] = None,
-    parquet: Annotated[Path | None, typer.Option("--parquet", help="Write Parquet to this file.")] = None,
+    parquet: Annotated[
+        Given | None,
+        typer.Option("--parquet", help="Write Parquet to this file.", parser=some_path, metavar="<path>"),
+    ] = None,
     table: Annotated[Table, typer.Option(help="What a row is.")] = Table.REQUESTS,
     force: Force = False,
 ) -> None:
@@ -66,7 +76,7 @@ def export(
 
 
 @contextmanager
-def _sink(path: Path, *, force: bool) -> Iterator[BinaryIO]:
+def _sink(path: Place, *, force: bool) -> Iterator[BinaryIO]:
     from results.output_file import check_output, new_file
 
     if path == STANDARD_OUTPUT:

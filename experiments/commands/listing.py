@@ -18,9 +18,10 @@ def ls(results: Results = RESULTS, as_json: AsJson = False) -> None:
     with one_line_errors():
         from results.standing import standings
 
-        if not results.is_dir() and results != RESULTS:
+        there = results.is_dir()
+        if not there and results != RESULTS:
             raise StoreError(f"--results must be a folder that exists, got {results}")
-        found = list(standings(results)) if results.is_dir() else []
+        found = list(standings(results)) if there else []
         for one in found:
             for problem in warnings_of(one):
                 tell(f"warning: {one.name}: {problem}")

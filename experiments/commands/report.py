@@ -1,14 +1,14 @@
 """`batchyard report`: the page of one sweep or several, or a list of all of them, from the rows in their folders."""
 
 import webbrowser
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from experiments.commands.arguments import RESULTS, AsJson, Force, by_name, command, some_path
+from experiments.commands.arguments import RESULTS, AsJson, Force, Given, by_name, command, some_path
 from experiments.commands.completion import sweeps
 from experiments.console import emit, one_line_errors, show, tell
+from results.address import Address, Place
 from results.sweep_folder import PAGE
 
 if TYPE_CHECKING:
@@ -23,23 +23,24 @@ EXAMPLES = (
 )
 
 
-def named(folders: list[Path] | None) -> list[Path]:
+def named(folders: list[Place] | None) -> list[Place]:
     """Sweeps that are named as `ls` prints them are looked for in the default results folder."""
     return [by_name(folder) or folder for folder in folders or ()]
 
 
 def report(
     folders: Annotated[
-        list[Path] | None,
+        list[Given] | None,
         typer.Argument(
             metavar="SWEEP...",
-            help="Results folders of sweeps, or their names as `ls` prints them; with --index the folder that holds them.",
+            help="Results folders or s3:// addresses of sweeps, or their names as `ls` prints them; with --index what holds them.",
+            parser=some_path,
             autocompletion=sweeps,
             callback=named,
         ),
     ] = None,
     output: Annotated[
-        Path | None,
+        Given | None,
         typer.Option(
             "-o",
             "--output",
@@ -75,12 +76,17 @@ def report(
             )
         else:
             path = _page(given, output, force=force)
+            if isinstance(path, Address) and (watch or open_it):
+                raise ConfigError(
+                    f"--{'watch' if watch else 'open'} shows a page of this machine: give it with -o FILE, as nothing "
+                    f"opens {path}"
+                )
             _draw(given, path, watched=watch, opened=open_it, as_json=as_json)
         if open_it and not watch:
             _open(path)
 
 
-def _draw(folders: list[Path], path: Path, *, watched: bool, opened: bool, as_json: bool) -> None:
+def _draw(folders: list[Place], path: Place, *, watched: bool, opened: bool, as_json: bool) -> None:
     from experiments import sweep_page
 
     if not watched:
@@ -99,7 +105,7 @@ def _draw(folders: list[Path], path: Path, *, watched: bool, opened: bool, as_js
         raise typer.Exit(130)
 
 
-def _tell_of(drawn: "Drawn", folders: list[Path], *, as_json: bool) -> None:
+def _tell_of(drawn: "Drawn", folders: list[Place], *, as_json: bool) -> None:
     """What was found of each sweep, or one document of it, a list where there are several."""
     from experiments.final_findings import findings_document, show_findings
 
@@ -125,7 +131,7 @@ def _tell_of(drawn: "Drawn", folders: list[Path], *, as_json: bool) -> None:
         show(f"page: {drawn.path}")
 
 
-def _index(folders: list[Path], output: Path | None, *, force: bool, as_json: bool) -> Path:
+def _index(folders: list[Place], output: Place | None, *, force: bool, as_json: bool) -> Place:
     from experiments.errors import ConfigError
     from experiments.sweep_index import entries
     from results.output_file import check_output
@@ -148,7 +154,7 @@ def _index(folders: list[Path], output: Path | None, *, force: bool, as_json: bo
     return path
 
 
-def _page(folders: list[Path], output: Path | None, *, force: bool) -> Path:
+def _page(folders: list[Place], output: Place | None, *, force: bool) -> Place:
     """Where the page goes; its place in the sweep's own folder is always free for it."""
     from results.output_file import check_output
     from results.report.frame import is_page
@@ -163,7 +169,9 @@ def _page(folders: list[Path], output: Path | None, *, force: bool) -> Path:
     return path
 
 
-def _open(path: Path) -> None:
+def _open(path: Place) -> None:
     """Show a page in the reader's browser; without one its path is said and nothing is lost."""
-    if not webbrowser.open(path.resolve().as_uri()):
+    if isinstance(path, Address):
+        tell(f"nothing opens {path}: give a file of this machine with -o")
+    elif not webbrowser.open(path.resolve().as_uri()):
         tell(f"no browser was found here: open {path.resolve()}")

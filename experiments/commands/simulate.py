@@ -1,6 +1,5 @@
 """`batchyard simulate`: a sweep in virtual time, or what is missing of it."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -9,6 +8,7 @@ from experiments.commands.arguments import RESULTS, AsJson, Config, Results, che
 from experiments.commands.outcome import conclude
 from experiments.commands.step_times import CalibrationFile, Hardware, step_times
 from experiments.console import one_line_errors, tell
+from results.address import Place
 
 if TYPE_CHECKING:
     from experiments.simulation.simulation import Simulation
@@ -72,7 +72,7 @@ def simulate(
         run(simulation, results, fresh=fresh, again=again, as_json=as_json)
 
 
-def run(simulation: "Simulation", results: Path, *, fresh: bool, again: str, as_json: bool) -> None:
+def run(simulation: "Simulation", results: Place, *, fresh: bool, again: str, as_json: bool) -> None:
     """Run what is missing and say what was found."""
     from experiments.simulation.run import run_simulation
     from results.earlier_run import move_aside
@@ -93,7 +93,7 @@ def run(simulation: "Simulation", results: Path, *, fresh: bool, again: str, as_
 
 
 def _options(
-    hardware: str | None, calibration: Path | None, repeats: int | None, lengthen: bool | None
+    hardware: str | None, calibration: Place | None, repeats: int | None, lengthen: bool | None
 ) -> list[str]:
     given = {"--hardware": hardware, "--calibration": calibration, "--repeats": repeats}
     flags = [] if lengthen is None else ["--lengthen" if lengthen else "--no-lengthen"]

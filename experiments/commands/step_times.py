@@ -1,15 +1,15 @@
 """The options that say how long steps take, shared by the commands that measure nothing."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from experiments.commands.arguments import some_path
+from experiments.commands.arguments import Given, some_path
 from experiments.commands.completion import calibrations, gpus
 from experiments.console import tell
 from experiments.errors import ConfigError
+from results.address import Place
 
 if TYPE_CHECKING:
     from experiments.config import SweepConfig
@@ -23,7 +23,7 @@ Hardware = Annotated[
     ),
 ]
 CalibrationFile = Annotated[
-    Path | None,
+    Given | None,
     typer.Option(
         "--calibration",
         help="Step times as `batchyard calibrate` fitted them to a sweep.",
@@ -44,7 +44,7 @@ class StepTimes:
 
 
 def step_times(
-    config: "SweepConfig", command: str, hardware: str | None, calibration: Path | None, results: Path
+    config: "SweepConfig", command: str, hardware: str | None, calibration: Place | None, results: Place
 ) -> StepTimes:
     """Of the option that is given, else what the config's own sweep measured, if it began.
 

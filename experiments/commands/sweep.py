@@ -1,6 +1,5 @@
 """`batchyard sweep` and `batchyard resume`: run what is missing of a sweep, or say what that would be."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -26,6 +25,7 @@ from experiments.commands.arguments import (
 from experiments.commands.outcome import conclude
 from experiments.console import one_line_errors, tell
 from experiments.errors import ConfigError
+from results.address import Place
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -124,7 +124,7 @@ def resume(
 
 def _run(
     config: "SweepConfig",
-    results: Path,
+    results: Place,
     *,
     fresh: bool,
     where: "Where",
@@ -144,7 +144,7 @@ def _run(
     conclude(outcome, again=again, as_json=as_json)
 
 
-def _resume_simulation(info: "Mapping[str, Any]", folder: Path, *, again: str, as_json: bool) -> None:
+def _resume_simulation(info: "Mapping[str, Any]", folder: Place, *, again: str, as_json: bool) -> None:
     from experiments.commands.simulate import run
     from experiments.simulation.simulation import Simulation
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from deployments.errors import ModelError
@@ -13,6 +12,7 @@ from experiments.explain.basis import assumed, bases
 from experiments.explain.explanation import explain
 from experiments.explain.guide_lines import guides
 from experiments.resolved import Resolved
+from results.address import Place
 from results.findings import Findings, Guide
 from results.records import VIRTUAL
 from results.summary import shown_backend
@@ -22,7 +22,7 @@ from workloads.errors import WorkloadError
 KNOWN = ("config", "calibration", "measured", "assumed")  # bases that say something about this sweep
 
 
-def with_guides(findings: Findings, folder: str) -> Findings:
+def with_guides(findings: Findings, folder: Place) -> Findings:
     """The findings with the lines that can be drawn; a page is never lost for want of them."""
     for calibration in (calibration_of(folder, findings.sweep), None):
         try:
@@ -32,10 +32,10 @@ def with_guides(findings: Findings, folder: str) -> Findings:
     return findings
 
 
-def calibration_of(folder: str, sweep: Mapping[str, Any]) -> Calibration | None:
+def calibration_of(folder: Place, sweep: Mapping[str, Any]) -> Calibration | None:
     """What `batchyard calibrate` wrote into the folder of this sweep, if it did and can be read."""
     try:
-        found = read(Path(folder) / CALIBRATION)
+        found = read(folder / CALIBRATION)
     except ConfigError:
         return None
     return found if found.config_hash == sweep.get("config_hash") else None

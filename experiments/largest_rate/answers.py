@@ -71,7 +71,7 @@ class Answers:
     ) -> None:
         """`guesses`: by place of the setting, a rate to begin at; else a share of its saturation."""
         self._question, self._store, self._resolved = question, store, resolved
-        self._at_once = Store(f"{store.root}/{AT_ONCE}")
+        self._at_once = Store(store.place / AT_ONCE)
         self._guesses = guesses or {}
         self._judged: dict[str, Judgement] = {}
         self._saturations: dict[str, float | None] = {}

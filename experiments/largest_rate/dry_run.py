@@ -6,7 +6,6 @@ the edge keeps up, so that little is left to drain; one beyond it may drain to i
 
 import math
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from deployments.virtual.step_model import StepModel
@@ -23,6 +22,7 @@ from experiments.plan import load_span
 from experiments.preflight import check
 from experiments.resolved import Resolved
 from experiments.trial_time import AROUND_S, Span, capacities
+from results.address import Place
 from results.place import check_place
 from results.report import numbers
 from results.store import Store
@@ -37,7 +37,7 @@ _TITLES = ("backend", "strategy", "begins at req/s", "a trial lasts", "trials so
 
 
 def dry_run(
-    question: Question, results: Path, bases: Mapping[str, Basis], *, fresh: bool, as_json: bool
+    question: Question, results: Place, bases: Mapping[str, Basis], *, fresh: bool, as_json: bool
 ) -> None:
     """Say it. Errors where the search would be refused; a hub is not asked, nor who uses a GPU now."""
     root = question.root(results)

@@ -19,6 +19,7 @@ from experiments.grid import Setting
 from experiments.largest_rate.search import MOST_TRIALS
 from experiments.resolved import Resolved
 from experiments.simulation.premise import Premise
+from results.address import place
 from results.service_level import Target
 from results.verdicts import FEWEST_ARRIVALS
 
@@ -59,7 +60,7 @@ class Question:
 
     def root(self, results: str | os.PathLike[str]) -> str:
         """Its folder."""
-        return f"{os.fspath(results).rstrip('/')}/{self.name}-{self.identity}"
+        return str(place(results) / f"{self.name}-{self.identity}")
 
     @property
     def settings(self) -> dict[int, Setting]:

@@ -119,7 +119,7 @@ def _searched(
 ) -> Outcome:
     """Run what is wanted next, of so many loaded engines at a time, until nothing is or its tries ran out."""
     answers = Answers(question, store, Resolved.from_dict(info["resolved"]), guesses)
-    at_once = Store(f"{store.root}/{AT_ONCE}")
+    at_once = Store(store.place / AT_ONCE)
     given_up: set[int] = set()
     found = answers.now()
     _record(question, store, info, found)

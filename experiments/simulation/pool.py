@@ -22,6 +22,7 @@ from experiments.errors import SweepFailed
 from experiments.simulation.cell_run import run_cell
 from experiments.simulation.premise import Premise
 from experiments.simulation_entry import SimulationEntry
+from results.patience import PATIENCE_S
 from results.store import Store
 from workloads.shape import Shape, shape
 from workloads.spec import WorkloadSpec
@@ -139,7 +140,7 @@ def _run_here(cell: Cell) -> None:
 
 def _run(cell: Cell, conditions: Conditions) -> None:
     made = _shape(cell.workload, cell.rate, cell.duration_s, cell.seed, cell.repeat)
-    premise, store = conditions.premises[cell.backend], Store(conditions.root)
+    premise, store = conditions.premises[cell.backend], Store(conditions.root, wait_s=PATIENCE_S)
     run_cell(cell, made, premise, conditions.entry, store, conditions.setup)
 
 

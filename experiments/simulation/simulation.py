@@ -26,6 +26,7 @@ from experiments.resolved import Resolved
 from experiments.simulation.durations import in_words, lengthened
 from experiments.simulation.engines import engine_of
 from experiments.simulation.premise import Premise
+from results.address import place
 from results.errors import StoreError, one_line
 from workloads.shape import Shape, shape
 
@@ -106,7 +107,7 @@ class Simulation:
 
     def root(self, results: str | os.PathLike[str]) -> str:
         """Its folder."""
-        return f"{os.fspath(results).rstrip('/')}/{self.name}-{self.identity}"
+        return str(place(results) / f"{self.name}-{self.identity}")
 
     def resolve(self) -> Resolved:
         """Rates and durations; automatic ones from the step models."""

@@ -16,6 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
+from results.address import Place, head, place
 from results.errors import cannot_write
 from results.output_file import new_file
 from results.report import glossary, series_style, theme
@@ -60,9 +61,9 @@ def write(page: str, path: str | os.PathLike[str], *, make_folder: bool = True) 
 
     StoreError if it cannot be written.
     """
-    target = Path(path)
+    target = place(path)
     try:
-        if make_folder:
+        if make_folder and isinstance(target, Path):
             target.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise cannot_write(str(target), error) from error
@@ -70,11 +71,10 @@ def write(page: str, path: str | os.PathLike[str], *, make_folder: bool = True) 
         file.write(page.encode())
 
 
-def is_page(path: Path) -> bool:
+def is_page(path: Place) -> bool:
     """Whether a file says in its head that it is a page that this program made."""
     try:
-        with path.open("rb") as file:
-            return GENERATOR.encode() in file.read(_HEAD_BYTES)
+        return GENERATOR.encode() in head(path, _HEAD_BYTES)
     except OSError:
         return False
 

@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from html import unescape
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from results.address import Address, Place, head
 from results.findings import Findings
 from results.report import frame
 from results.report.answer import headline
@@ -39,14 +39,14 @@ class Entry:
     """One sweep of the list; `page` is None until it is drawn."""
 
     name: str
-    folder: Path
+    folder: Place
     headline: str
     progress: str
     begun: str
     models: str
     devices: str
     simulated: bool
-    page: Path | None
+    page: Place | None
 
     def document(self) -> dict[str, Any]:
         """Give it as plain JSON values."""
@@ -65,29 +65,37 @@ def found_in(findings: Findings) -> Found:
     )
 
 
-def found_on(page: Path) -> Found | None:
+def found_on(page: Place) -> Found | None:
     """Read it from the head of a sweep's page; None if it does not say, as pages of earlier versions do not."""
     try:
-        with page.open(encoding="utf-8") as file:
-            told = _ABOUT.search(file.read(_HEAD_BYTES))
+        told = _ABOUT.search(head(page, _HEAD_BYTES).decode(errors="replace"))
         return None if told is None else Found(**json.loads(unescape(told[1])))
     except (OSError, ValueError, TypeError):
         return None
 
 
-def write(entries: Sequence[Entry], folder: Path, path: Path) -> None:
+def write(entries: Sequence[Entry], folder: Place, path: Place) -> None:
     """Write the list whole, in place of an older one. StoreError if it cannot be written."""
     frame.write(render(entries, folder, path), path)
 
 
-def render(entries: Sequence[Entry], folder: Path, path: Path) -> str:
+def render(entries: Sequence[Entry], folder: Place, path: Place) -> str:
     """Give the list as HTML; pages are linked from where it will lie, the newest sweep first."""
     ordered = sorted(entries, key=lambda one: one.begun, reverse=True)
-    links = [None if one.page is None else quote(os.path.relpath(one.page, path.parent)) for one in ordered]
+    links = [None if one.page is None else _link(one.page, path) for one in ordered]
     return frame.frame(
         "index.html.j2",
         {},
         title=f"Sweeps in {folder} · batchyard",
         folder=str(folder),
         entries=list(zip(ordered, links, strict=True)),
+    )
+
+
+def _link(page: Place, path: Place) -> str:
+    """From the list to a page: by the way between them, also where both lie in a bucket."""
+    if isinstance(page, Address) != isinstance(path, Address):
+        return str(page)
+    return quote(
+        os.path.relpath(*(one.path if isinstance(one, Address) else one for one in (page, path.parent)))
     )

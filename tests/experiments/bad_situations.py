@@ -374,7 +374,8 @@ SITUATIONS: dict[str, tuple[Situation, str]] = {
     "results in a folder of no name": (plain("sweep", "c.yaml", "--results", ""), "Invalid value for '--results': must name a place, got nothing; see `batchyard sweep --help`"),
     "results that are a file": (plain("sweep", "c.yaml", "--results", "c.yaml"), "{here}/c.yaml/good-{hash}/driver.lock cannot be written: Not a directory; give a folder that can be"),
     "results on no disk": (plain("sweep", "c.yaml", "--results", "/proc/nowhere"), "/proc/nowhere/good-{hash}/driver.lock cannot be written: No such file or directory; give a folder that can be"),
-    "results in a bucket": (plain("sweep", "c.yaml", "--results", "s3://bucket/sweeps"), "--results must be a folder of this machine, got s3:/bucket/sweeps"),
+    "results in a bucket with a password": (plain("sweep", "c.yaml", "--results", "s3://key:secret@bucket/sweeps"), "Invalid value for '--results': an address of results must be s3://BUCKET/PREFIX without a user, password or port in it: credentials are taken from the environment (AWS_ACCESS_KEY_ID, …) or their usual files; see `batchyard sweep --help`"),
+    "results in no bucket": (plain("sweep", "c.yaml", "--results", "s3://"), "Invalid value for '--results': an address of results must be s3://BUCKET/PREFIX without a user, password or port in it: credentials are taken from the environment (AWS_ACCESS_KEY_ID, …) or their usual files; see `batchyard sweep --help`"),
     "results in a sweep": (into_a_sweep("sweep", ""), "--results may not be in a sweep's folder, got out/good-{hash}, which is in {here}/out/good-{hash}"),
     "results deep in a sweep": (into_a_sweep("sweep", "/cells/more"), "--results may not be in a sweep's folder, got out/good-{hash}/cells/more, which is in {here}/out/good-{hash}"),
     "results in a sweep, only asked": (into_a_sweep("sweep", "", "--dry-run"), "--results may not be in a sweep's folder, got out/good-{hash}, which is in {here}/out/good-{hash}"),
@@ -407,9 +408,9 @@ OTHER_COMMANDS: dict[str, tuple[Situation, str]] = {  # than sweep: they cannot 
         plain("report", "made", "-o", ""),
         "Invalid value for '-o' / '--output': must name a place, got nothing; see `batchyard report --help`",
     ),
-    "simulated results in a bucket": (
-        plain("simulate", "c.yaml", "--results", "s3://bucket/sweeps"),
-        "--results must be a folder of this machine, got s3:/bucket/sweeps",
+    "simulated results on a server": (
+        plain("simulate", "c.yaml", "--results", "ftp://host/sweeps"),
+        "Invalid value for '--results': results must lie in a folder or at s3:// or gs://, got ftp://host/sweeps; see `batchyard simulate --help`",
     ),
     "simulated results in a sweep": (
         into_a_sweep("simulate", ""),

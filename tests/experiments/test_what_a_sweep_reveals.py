@@ -2,7 +2,6 @@
 
 import ipaddress
 import os
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -99,7 +98,5 @@ def test_the_password_of_a_store_is_not_repeated(
 ) -> None:
     result = batchyard("sweep", short_sweep(), "--results", "s3://key:marker-secret@bucket/sweeps")
     assert result.exit_code == 2
-    assert re.search(
-        r"error: --results must be a folder of this machine, got s3:/…@bucket/sweeps", result.stderr
-    )
+    assert "must be s3://BUCKET/PREFIX without a user, password" in result.stderr
     assert "marker-secret" not in result.output + os.fspath(Path.cwd())

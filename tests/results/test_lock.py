@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from results.driver import process_started
 from results.errors import StoreError
-from results.lock import SweepLock, process_started
+from results.lock import SweepLock
 
 
 def leave(root: Path, **changed: object) -> None:
@@ -93,11 +94,6 @@ def test_a_lock_that_another_driver_took_over_is_left_alone(tmp_path: Path) -> N
     with SweepLock(tmp_path):
         (tmp_path / "driver.lock").write_text("another driver's")
     assert (tmp_path / "driver.lock").read_text() == "another driver's"
-
-
-def test_other_filesystems_have_no_lock() -> None:
-    with SweepLock("s3://bucket/sweep") as note:
-        assert note is None
 
 
 def test_a_process_that_ended_has_no_start() -> None:

@@ -1,0 +1,144 @@
+"""A sweep and a simulation whose results lie in a bucket, and on a disk that may only be read."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from pyarrow import fs
+
+from results.address import Address, head, opened, place
+from results.read import read
+from results.store import Store
+from tests.experiments.command_process import CommandProcess
+from tests.s3_server import S3Server
+
+STOPPED_S = 20
+
+
+def only(results: str) -> Address:
+    """The one sweep that is there."""
+    where = place(results)
+    assert isinstance(where, Address)
+    [root] = where.iterdir()
+    return root
+
+
+@pytest.mark.ray
+@pytest.mark.fault
+def test_a_sweep_in_a_bucket_outlives_ctrl_c_and_a_server_that_stops(
+    started: Callable[..., CommandProcess],
+    batchyard: Callable[..., Result],
+    short_sweep: Callable[..., Path],
+    s3_server: S3Server,
+    bucket: str,
+    tmp_path: Path,
+) -> None:
+    results, config = f"{bucket}/results", short_sweep(arrival_rate=[10, 20, 30])
+
+    def done() -> int:
+        where = place(results)
+        assert isinstance(where, Address)
+        return sum(one.base_name == "done.json" for one in where.listed(recursive=True))
+
+    first = started("sweep", config, "--results", results)
+    first.wait_for(lambda: done() >= 1)
+    code, _, told = started("sweep", config, "--results", results).end()
+    assert code == 2
+    assert f"process {first.process.pid} on" in told
+    first.process.send_signal(signal.SIGINT)
+    code, _, told = first.end()
+    assert code == 130, told
+    assert f"--results {results}" in told.splitlines()[-1], "the command that goes on"
+    before = done()
+
+    second = started("resume", only(results))
+    second.wait_for(lambda: done() > before)
+    s3_server.stop()
+    with pytest.raises(subprocess.TimeoutExpired):
+        second.process.wait(STOPPED_S)
+    s3_server.go_on()
+    code, output, told = second.end()
+    assert code == 0, told
+    assert "failed" not in output, output
+
+    root = only(results)
+    store = Store(root)
+    trials, requests = store.trials(), store.requests()
+    assert len(trials) == 6
+    assert requests.num_rows == sum(trial.planned_requests for trial in trials)
+    assert store.failures() == []
+    assert b"<html" in head(root / "report.html", 1_000)
+    home = tmp_path / "home" / root.name
+    home.mkdir(parents=True)
+    filesystem, path = opened(root)
+    fs.copy_files(path, str(home), source_filesystem=filesystem, destination_filesystem=fs.LocalFileSystem())
+    assert read(home).requests.equals(read(root).requests)
+    assert read(home).trials.equals(read(root).trials)
+    leaks = [one for one in home.rglob("*") if one.is_file() and b"marker-secret" in one.read_bytes()]
+    assert leaks == []
+    assert "marker-secret" not in output + told
+    result = batchyard("report", root, "-o", tmp_path / "page.html")
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "page.html").is_file()
+
+
+def test_a_simulation_in_a_bucket_is_that_of_a_folder(
+    batchyard: Callable[..., Result], short_sweep: Callable[..., Path], bucket: str, tmp_path: Path
+) -> None:
+    config = short_sweep(arrival_rate=[10])
+    for results in (tmp_path / "results", f"{bucket}/results"):
+        result = batchyard("simulate", config, "--repeats", 2, "--results", results)
+        assert result.exit_code == 0, result.output
+    root = only(f"{bucket}/results")
+    here, there = read(tmp_path / "results" / root.name), read(root)
+    assert there.requests.num_rows > 0
+    assert there.requests.equals(here.requests)
+    assert there.batches.equals(here.batches)
+
+    filesystem, path = opened(root)
+    lost = Store(root).trials()[0].cell_id
+    filesystem.delete_file(f"{path}/cells/{lost}/attempt-1/done.json")
+    again = batchyard("resume", root)
+    assert again.exit_code == 0, again.output
+    assert Store(root).done_cells()[lost] == 2
+    assert read(root).requests.drop(["attempt"]).equals(here.requests.drop(["attempt"]))
+
+    listed = batchyard("ls", "--results", f"{bucket}/results")
+    assert f"{root}/report.html" in listed.stdout
+    assert "4 of 4 done" in batchyard("status", root).stdout
+    exported = batchyard("export", root, "--parquet", tmp_path / "rows.parquet")
+    assert exported.exit_code == 0, exported.output
+    compared = batchyard("compare", root, tmp_path / "results" / root.name)
+    assert "no difference shown" in compared.stdout.lower(), compared.output
+    for option in ("--watch", "--open"):
+        refused = batchyard("report", root, option)
+        assert refused.exit_code == 2
+        assert f"give it with -o FILE, as nothing opens {root}/report.html" in refused.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="nothing may be mounted here")
+def test_results_that_may_only_be_read_are_read_and_refused_to_be_written(
+    batchyard: Callable[..., Result],
+    begun_sweep: Callable[..., Path],
+    short_sweep: Callable[..., Path],
+    small_disk: Callable[[int], Path],
+    tmp_path: Path,
+) -> None:
+    from experiments.config import load
+
+    disk, config = small_disk(4_096), short_sweep(arrival_rate=[10])
+    root = begun_sweep(load(config), disk, done=1)
+    subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+    assert batchyard("ls", "--results", disk).exit_code == 0
+    assert "1 of 2 done" in batchyard("status", root).stdout
+    assert batchyard("report", root, "-o", tmp_path / "page.html").exit_code == 0
+    assert read(root).requests.num_rows == 1
+    for command in (("sweep", config, "--results", disk), ("resume", root), ("report", root)):
+        refused = batchyard(*command)
+        assert refused.exit_code == 2, refused.output
+        assert refused.stderr.splitlines()[-1].startswith("error: ")
+        assert "Read-only file system" in refused.stderr.splitlines()[-1]
