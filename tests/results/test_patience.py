@@ -129,6 +129,18 @@ def test_what_a_person_must_mend_is_not_waited_for(mended_by_a_person: OSError) 
     assert isinstance(error.value, DiskFull) == (mended_by_a_person.errno == 28)
 
 
+def test_what_an_object_store_refuses_is_not_waited_for() -> None:
+    time, tries = Time(), list[int]()
+
+    def write() -> None:
+        tries.append(1)
+        raise OSError("When uploading key 'x': AWS Error ACCESS_DENIED during PutObject operation")
+
+    with pytest.raises(OSError, match="ACCESS_DENIED"):
+        Patience(wait_s=60, remote=True, clock=time.clock, sleep=time.sleep).ask(write)
+    assert len(tries) == 1
+
+
 @pytest.mark.parametrize("remote", [False, True])
 def test_an_error_without_a_number_is_tried_again_where_errors_have_none(remote: bool) -> None:
     time, tries = Time(), list[int]()
