@@ -54,7 +54,6 @@ Folder = Annotated[
     typer.Argument(
         help="A sweep's results folder or s3:// address, or its name as `ls` prints it.",
         parser=some_path,
-        metavar="SWEEP",
         autocompletion=sweeps,
         callback=by_name,
     ),

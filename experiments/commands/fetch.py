@@ -9,6 +9,8 @@ import typer
 from experiments.commands.arguments import RESULTS, AsJson, Results, check_results, command
 from experiments.commands.job_arguments import HERE, Dashboard, JobName
 from experiments.console import emit, one_line_errors, show, tell
+from experiments.errors import ConfigError
+from results.address import Address
 from results.sweep_folder import PAGE
 
 EXAMPLES = (
@@ -30,6 +32,10 @@ def fetch(
     """
     with one_line_errors():
         check_results(results)
+        if isinstance(results, Address):
+            raise ConfigError(
+                f"fetch brings results to this machine: --results must be a folder of it, got {results}"
+            )
         from deployments.ray_jobs import RayJobs
         from experiments.submitted import fetch as bring
 
