@@ -36,7 +36,7 @@ _STATISTICS = ("p50", "p99")
 _ROW_PX = 46
 _NOTE = (
     "The stronger the colour, the more, from the lowest repeat to the highest. A cell is the mean over repeats; bold: the best of its "
-    "backend, and what is not shown to differ from it. An overloaded one's latency describes the drain limit, not the server. An empty cell was not in the sweep, or has no such value because it was cut off before."
+    "backend, and what is not shown to differ from it. An overloaded one's latency describes the drain limit, not the server. An empty cell was not in the sweep, is filtered out, or has no such value because it was cut off before."
 )
 _WITHOUT = "No heatmap of {}: each strategy ran there with one setting, so no knob varies."
 
@@ -101,7 +101,9 @@ def panel(findings: Findings) -> Panel | Absent:
             "spans": [[_span(shown, rate, name) for name in names] for rate in rates],
             "ink": theme.INK,
             "scale": [[0, theme.SCALE[0]], [1, theme.SCALE[1]]],
-            "groups": [_group(group, rates, names) for group in groups],
+            "groups": [
+                _group(group, rates, names) | {"headings": _headings(group, rates, names)} for group in groups
+            ],
         },
     )
 
@@ -204,20 +206,27 @@ def _layout(group: Sequence[Setting]) -> dict[str, Any]:
 
 def _known(groups: Sequence[Sequence[Setting]], rate: float, name: str) -> Sequence[Setting]:
     """Give the first backend of which the metric is known at a rate: of several sweeps not all have it."""
-    measured = (
-        group
-        for group in groups
-        if any((cell := one.series.at(rate)) and cell.mean(name) is not None for one in group)
-    )
-    return next(measured, groups[0])
+    return next((group for group in groups if _is_known(group, rate, name)), groups[0])
+
+
+def _headings(group: Sequence[Setting], rates: Sequence[float], names: Sequence[str]) -> list[list[str]]:
+    """Give the heading of one backend by rate and metric; "" where it does not have the metric."""
+    return [
+        [_heading(group, rate, name) if _is_known(group, rate, name) else "" for name in names]
+        for rate in rates
+    ]
+
+
+def _is_known(group: Sequence[Setting], rate: float, name: str) -> bool:
+    return any((cell := one.series.at(rate)) and cell.mean(name) is not None for one in group)
 
 
 def _heading(group: Sequence[Setting], rate: float, name: str) -> str:
     where = f"at {numbers.rate(rate)} on {group[0].series.place}"
     found = lead_at(group, rate, name)
     if found is None:
-        measured = any((cell := one.series.at(rate)) and cell.mean(name) is not None for one in group)
-        why = "every setting is overloaded or cut off" if measured else "no setting has it"
+        known = _is_known(group, rate, name)
+        why = "every setting is overloaded or cut off" if known else "no setting has it"
         return f"{headlines.capital(glossary.label(name))} {where}: {why}"
     return said(found, name, where, lambda one: one.series.setting)
 

@@ -1,7 +1,6 @@
 // Draws panels: what is near the viewport at once, the rest when the browser has time.
 
 const panels = JSON.parse(new TextDecoder().decode(await inflate(decodeBase64(document.getElementById("panels").textContent))));
-const NOTHING_SELECTED = "Nothing is selected";
 const PRINT_WIDTH_PX = 680, PRINT_HEIGHT_PX = 860; // a figure keeps to one sheet, Letter or A4
 const PLOT = {
   responsive: true,
@@ -12,8 +11,8 @@ const PLOT = {
 };
 
 // Panels that scripts draw: live[name] = ({data, choices, showsSeries, showsRate}) => view, or a promise of one.
-// A view: {heading, note, charts: [{data, layout, summary}], table?: {columns, rows, marks?}, csv?, follows?}; as many charts as in
-// Python. With `follows` its texts speak of what is shown; all others are marked while something is filtered out.
+// A view: {heading, note, charts: [{data, layout, summary, words?}], table?: {columns, rows, marks?}, csv?, follows?}; as many charts as in
+// Python. With `words` a chart has nothing to draw, and says them in its place. With `follows` its texts speak of what is shown; all others are marked while something is filtered out.
 // A cell of a table is a text, or {text, value, unit?} of a number as it is stored, a text too, "" where it is unknown.
 const live = {};
 const views = new WeakMap(); // article → what it shows
@@ -21,9 +20,10 @@ const views = new WeakMap(); // article → what it shows
 const articles = [...document.querySelectorAll("[data-panel]")];
 const choicesOf = (article) => Object.fromEntries(selectsOf(article).map((one) => [one.dataset.control, one.value]));
 
-const NOTHING_LEFT = "Nothing of this figure is left: it is all filtered out";
+const NOTHING_LEFT = "Nothing of this figure is left";
 const emptied = (view) => ({
-  heading: NOTHING_LEFT, note: "", follows: true, charts: view.charts.map(({ layout }) => ({ data: [], layout, summary: NOTHING_LEFT })),
+  heading: `${NOTHING_LEFT}: it is all filtered out`, note: "", follows: true,
+  charts: view.charts.map(({ layout }) => ({ data: [], layout, summary: NOTHING_LEFT, words: NOTHING_LEFT })),
   table: view.table && { ...view.table, rows: [], marks: [] },
 });
 
@@ -53,27 +53,27 @@ const specOf = (chart, scheme) => {
   return spec;
 };
 
-// Whether the filters leave none of a chart's points; lines of theory and those of no series are no points.
-const isEmptied = (chart, { data }) => {
+// What is said in place of a chart of which the filters leave no points, or that has none: "" where it is drawn. Lines of
+// theory and those of no series are no points.
+const wordsFor = (chart, { data }) => {
   const hasPoints = ({ meta, visible, x, y, z }) =>
     meta && !meta.theory && visible !== false && [x, y, z].some((values) => values?.length);
-  if (chart.data.some(hasPoints)) return !data.some(hasPoints);
-  return chart.summary === NOTHING_LEFT;
+  return chart.words ?? (chart.data.some(hasPoints) && !data.some(hasPoints) ? NOTHING_LEFT : "");
 };
 
-// What is drawn in its place: words instead of empty axes.
-const inWords = ({ layout }) => {
+// Those words instead of empty axes.
+const inWords = ({ layout }, words) => {
   const bare = Object.fromEntries(Object.entries(layout).filter(([key]) => !/^[xy]axis/.test(key)));
-  const text = { text: NOTHING_SELECTED, showarrow: false, xref: "paper", yref: "paper", x: 0.5, y: 0.5, font: { size: 15 } };
+  const text = { text: words, showarrow: false, xref: "paper", yref: "paper", x: 0.5, y: 0.5, font: { size: 15 } };
   const hidden = { visible: false };
   return { data: [], layout: { ...bare, xaxis: hidden, yaxis: hidden, shapes: [], annotations: [text], showlegend: false } };
 };
 
 const drawChart = (element, chart, ofAll) => {
   const found = specOf(chart, coloured);
-  const nothing = isEmptied(chart, found);
-  const spec = nothing ? inWords(found) : found;
-  element.setAttribute("aria-label", nothing ? NOTHING_SELECTED : ofAll ? OF_ALL + chart.summary : chart.summary);
+  const words = wordsFor(chart, found);
+  const spec = words ? inWords(found, words) : found;
+  element.setAttribute("aria-label", words || (ofAll ? OF_ALL : "") + chart.summary);
   if (printed.now) Object.assign(spec.layout, { width: PRINT_WIDTH_PX, height: Math.min(spec.layout.height, PRINT_HEIGHT_PX) });
   return Plotly.react(element, spec.data, spec.layout, PLOT);
 };

@@ -1,4 +1,5 @@
-// Heatmaps over the knobs (results/report/knobs.py): the settings that are shown, at one rate, by one metric.
+// Heatmaps over the knobs (results/report/knobs.py): the settings that are shown, at one rate, by one metric. The heading is
+// of the first backend that is shown.
 
 live.knobs = ({ data, choices, showsSeries, showsRate }) => {
   const at = Number(choices["arrival rate"]), by = Number(choices.metric), { label, logarithmic } = data.metrics[by];
@@ -8,6 +9,7 @@ live.knobs = ({ data, choices, showsSeries, showsRate }) => {
   const [low, high] = span.map(shade);
   const charts = data.groups.map((group) => {
     const grid = (filler) => group.rows.map(() => group.sizes.map(() => filler));
+    if (!shown(group).length) return { data: [], layout: group.layout, summary: NOTHING_LEFT, words: NOTHING_LEFT };
     const z = grid(null), text = grid(""), said = [], leading = [];
     for (const one of shown(group)) {
       const value = one.values[by][at], state = one.states[at];
@@ -26,5 +28,6 @@ live.knobs = ({ data, choices, showsSeries, showsRate }) => {
     const summary = `${label} over the knobs at ${data.said[at]} on ${group.place}. ${said.join("; ") || "Nothing is known"}.${best}`;
     return { data: [trace], layout: group.layout, summary };
   });
-  return { heading: unbroken(data.headings[at][by]), note: "", charts };
+  const told = data.groups.find((group) => shown(group).length && group.headings[at][by]);
+  return { heading: unbroken(told ? told.headings[at][by] : data.headings[at][by]), note: "", charts };
 };

@@ -72,6 +72,7 @@ const chosenSlo = ({ inputs, share }) => {
   return { limits, share: percent / 100, wrong: wrong.join("; ") };
 };
 
+const NOT_COUNTED = "Not counted: the SLO cannot be used as it stands"; // what is wrong with it stands beside its fields
 const slo = sloArticle ? buildSlo(sloArticle, panels.goodput.live) : null;
 let servedRows = null; // promise
 let counted = { key: null, trials: [] }; // of the limits counted last
@@ -136,8 +137,8 @@ live.goodput = async ({ data, choices }) => {
   slo.said.textContent = chosen.wrong;
   const { limits, share: threshold } = chosen;
   if (chosen.wrong) {
-    const heading = `Not counted: ${chosen.wrong}`;
-    return { heading, note: "", follows: true, charts: [{ data: [], layout: data.layout, summary: heading }], table: { columns: data.columns, rows: [] } };
+    const chart = { data: [], layout: data.layout, summary: NOT_COUNTED, words: "Nothing to draw" };
+    return { heading: NOT_COUNTED, note: "", follows: true, charts: [chart], table: { columns: data.columns, rows: [] } };
   }
   const rows = await (servedRows ??= block("served").then(withE2e));
   const key = JSON.stringify(limits);
