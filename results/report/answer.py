@@ -52,6 +52,7 @@ class Answer:
     notes: tuple[str, ...]  # of all sentences, each once
     scores: tuple[Score, ...]
     columns: tuple[str, ...]
+    rates: tuple[float | None, ...]  # that each column is of, where it is of one
     facts: tuple[Fact, ...]
     goodputs: tuple[Goodput, ...]
     gated: tuple[str, ...]  # notes on the settings
@@ -76,6 +77,7 @@ def answer(findings: Findings, series: Sequence[Series] | None = None) -> Answer
         notes=tuple(notes),
         scores=tuple(_score(one, findings, rates) for one in series),
         columns=_columns(rates) if rates else (),
+        rates=(None, None, rates[-1], rates[0], None) if rates else (),
         facts=glance(findings, series),
         goodputs=tuple(goodput(slo, series, rates) for slo in findings.slos) if rates else (),
         gated=gated_notes(series),

@@ -18,6 +18,7 @@ class Goodput:
 
     slo: str
     columns: tuple[str, ...]
+    rates: tuple[float | None, ...]  # that each column is of, where it is of one
     rows: tuple[tuple[Series, tuple[str, ...]], ...]
 
 
@@ -61,4 +62,4 @@ def goodput(slo: Slo, series: Sequence[Series], rates: Sequence[float]) -> Goodp
         "highest goodput",
         *(f"share within the SLO at {numbers.rate(rate)}" for rate in rates),
     )
-    return Goodput(slo=slo.text, columns=columns, rows=tuple(rows))
+    return Goodput(slo=slo.text, columns=columns, rates=(None, None, None, *rates), rows=tuple(rows))

@@ -77,6 +77,11 @@ const showFilters = () => {
     key.setAttribute("aria-pressed", String(!off.series.has(key.dataset.series)));
     key.hidden = !passesFilters(key.dataset.series);
   }
+  for (const name of document.querySelectorAll(".legend .place > span")) {
+    const named = [];
+    for (let one = name.nextElementSibling; one && !(one.matches("span") && name.matches(".family")); one = one.nextElementSibling) named.push(one);
+    name.hidden = named.filter((one) => one.matches("button")).every((one) => one.hidden);
+  }
   if (!filterBar) return;
   for (const { name, values, summary, boxes } of menus) {
     values.forEach((value, i) => (boxes[i].checked = !off[name].has(value)));

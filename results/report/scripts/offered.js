@@ -20,4 +20,4 @@ const isNothingLeft = (article) =>
 
 // Whether the reader switched off a setting or a rate.
 const isFiltered = () => Object.values(off).some((values) => [...values].some((one) => one !== "theory"));
-const OF_ALL = "Of all settings and rates, also of those that are not shown: ";
+const OF_ALL = "Of all settings and rates, hidden ones too: ";

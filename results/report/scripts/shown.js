@@ -51,4 +51,7 @@ const hideElements = (within = document) => {
     const keys = element.dataset.of ? JSON.parse(element.dataset.of) : [];
     element.hidden = !(keys.every(showsSeries) && showsRate(element.dataset.rate));
   }
+  for (const group of within.querySelectorAll("[data-group]")) {
+    group.hidden = [...group.querySelectorAll("[data-of]")].every((one) => one.hidden); // no name over nothing
+  }
 };
