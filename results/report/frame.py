@@ -33,6 +33,7 @@ SCRIPTS = (
     "texts.js",
     "link.js",
     "filters.js",
+    "image.js",
     "downloads.js",
     "goodput.js",
     "slo.js",

@@ -55,17 +55,17 @@ SHOWN_X = (
 
 
 @pytest.fixture(scope="module")
-def downloads(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("downloads")
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory, downloads: Path) -> Iterator[Any]:
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     with chromium(tmp_path_factory.mktemp("profile")) as driver:
-        driver.execute_cdp_cmd(
-            "Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(downloads)}
-        )
         yield driver
+
+
+@pytest.fixture
+def downloads(browser: Any, tmp_path: Path) -> Path:
+    """An empty folder for what this test downloads."""
+    settings = {"behavior": "allow", "downloadPath": str(tmp_path)}
+    browser.execute_cdp_cmd("Browser.setDownloadBehavior", settings)
+    return tmp_path
 
 
 @pytest.fixture(scope="module")
@@ -192,6 +192,8 @@ def test_a_rate_that_is_filtered_out_is_not_offered_and_what_speaks_of_all_says_
     assert not [label for label, hidden in left if hidden or "30 req/s" in label or "huggingface" in label]
     assert text(browser, "#batches h3").startswith("At 5 req/s")
     assert browser.execute_script(of_all) == [True, True, True, True, False, False, False]
+    columns = "return [...document.querySelectorAll('#answer th')].filter(e => e.checkVisibility()).map(e => e.textContent)"
+    assert not [column for column in browser.execute_script(columns) if "at 30 req/s" in column]
     open_page(browser, page, browser.execute_script("return location.hash"))
     assert browser.execute_script(chosen) == left
     click_filter(browser, "rate", "1")
@@ -208,7 +210,7 @@ def test_a_rate_that_is_filtered_out_is_not_offered_and_what_speaks_of_all_says_
 def test_with_nothing_selected_the_figures_say_so_instead_of_empty_axes(opened: Any) -> None:
     said = (
         "return ['throughput', 'latency', 'goodput', 'tradeoff', 'changes', 'pareto', 'splits', 'batches'].map(id => ["
-        "[...document.querySelectorAll(`#${id} [data-chart]`)].every(e => e.textContent.includes('Nothing is selected')),"
+        "[...document.querySelectorAll(`#${id} [data-chart]`)].every(e => e.textContent.includes('Nothing of this figure is left')),"
         "document.querySelectorAll(`#${id} :is(.xtick, .ytick)`).length > 0])"
     )
     opened.find_element(By.CSS_SELECTOR, "#filters details[data-filter=setting] summary").send_keys(
@@ -272,6 +274,15 @@ def test_a_filter_by_backend_takes_its_series_from_figures_legends_tables_and_se
     assert all(key.startswith("vllm") for key in keys)
     rows = "return document.querySelectorAll('#batches [data-chart]')[0].layout.yaxis.categoryarray.length"
     assert opened.execute_script(rows) == 4
+    knobs = "return [...document.querySelectorAll('#knobs [data-chart]')].map(e => [e.closest('figure').innerText, e.textContent])"
+    emptied = {
+        name.split("\n")[0]: "Nothing of this figure is left" in words
+        for name, words in opened.execute_script(knobs)
+    }
+    assert emptied == {"vllm": False, "huggingface": True}
+    assert "huggingface" not in text(opened, "#knobs h3")
+    names = "return [...document.querySelectorAll('.legend .place > span, th.place')].filter(e => e.checkVisibility()).map(e => e.textContent)"
+    assert set(opened.execute_script(names)) == {"vllm"}
     assert quiet(opened)
 
 
@@ -327,9 +338,15 @@ def test_what_is_typed_is_what_goodput_is_counted_for(opened: Any) -> None:
     assert f"50 % of offered within {SLOS[1].text}" in text(opened, "#goodput h3")
     type_into(opened, "e2e_ms", "soon")
     assert "E2E must be a time such as 500 ms or 0.5 s" in text(opened, "#goodput [role=status]")
-    assert text(opened, "#goodput h3").startswith("Not counted: E2E must be a time")
-    lines = "return document.querySelector('#goodput [data-chart]').data.length"
-    assert opened.execute_script(lines) == 0, "nothing is drawn of a limit that is half typed"
+    assert opened.find_element(By.ID, "goodput").text.count("E2E must be a time") == 1
+    assert text(opened, "#goodput h3").startswith("Not counted")
+    drawn = (
+        "const e = document.querySelector('#goodput [data-chart]');"
+        "return [e.data.length, e.querySelectorAll('.xtick, .ytick').length, e.textContent]"
+    )
+    *marks, words = opened.execute_script(drawn)
+    assert marks == [0, 0], "nothing is drawn of a limit that is half typed, and no axis"
+    assert words == "Nothing to draw"
     type_into(opened, "e2e_ms", "")
     assert "one limit at least" in text(opened, "#goodput [role=status]")
     type_into(opened, "e2e_ms", "1,5 s")
@@ -389,6 +406,37 @@ def test_figures_and_data_are_downloaded_under_telling_names(opened: Any, downlo
     assert len(rows) == 14
     assert {row[2] for row in rows} == {"1.0", "5.0"}
     assert quiet(opened)
+
+
+def test_an_image_has_its_heading_and_a_key_for_each_curve_and_cuts_nothing(
+    browser: Any, simulated: Path, downloads: Path
+) -> None:
+    """Of a figure with theory, whose curves have one key together; the plot keeps its height."""
+    show(browser, simulated / "report.html")
+    height_px, heading = browser.execute_script(
+        "const e = document.getElementById('throughput');"
+        "return [e.querySelector('[data-chart]').getBoundingClientRect().height, e.querySelector('h3').textContent]"
+    )
+    browser.execute_script("document.querySelector('#throughput [data-download=svg]').click()")
+    (file,) = arrived(browser, downloads, 1)
+    outside, texts, plot_px = browser.execute_script(
+        "const root = document.importNode(new DOMParser().parseFromString(arguments[0], 'image/svg+xml').documentElement, true);"
+        "document.body.prepend(root);"
+        "const box = root.getBoundingClientRect(), texts = [...root.querySelectorAll('text')];"
+        "const beyond = ({ left, right, top, bottom }) =>"
+        "  left < box.left || right > box.right || top < box.top || bottom > box.bottom;"
+        "const found = [texts.filter(e => beyond(e.getBoundingClientRect())).map(e => e.textContent),"
+        "  [...root.children].filter(e => e.tagName === 'text').map(e => e.textContent),"
+        "  Number(root.querySelector('svg').getAttribute('height'))];"
+        "root.remove(); return found;",
+        file.read_text(encoding="utf-8"),
+    )
+    assert outside == []
+    assert plot_px == round(height_px)
+    names = [one.name for one in series_of(find(Store(simulated)))]
+    keys = texts[-len(names) - 1 :]
+    assert keys == [*names, "theory (thin lines)"]
+    assert " ".join(texts[: -len(keys)]) == heading
 
 
 def arrived(browser: Any, folder: Path, count: int) -> list[Path]:

@@ -1,4 +1,4 @@
-// Each figure as PNG and SVG, drawn in light colours, and its numbers as CSV: those of the rows of its table that are
+// Each figure as PNG and SVG (image.js), drawn in light colours, and its numbers as CSV: those of the rows of its table that are
 // shown, or, where a script draws more than a table holds, what csv() of its view gives: {columns, rows}, of the same cells.
 
 const slug = (text) => text.normalize("NFKD").toLowerCase().replace(/[^\p{L}\p{N}.]+/gu, "-").replace(/^-+|-+$/g, "").slice(0, 60);
@@ -38,30 +38,22 @@ const saveCsv = async (article, table) => {
   saveFile(fileName(article, "", "csv"), `\ufeff${text}`, "text/csv");
 };
 
-// An image leaves the page, and with it its heading and the legend: it takes both along.
-const ROOM_PX = 110; // for them
-const named = ({ data, layout }, heading) => {
-  const several = data.filter((trace) => trace.name).length > 1;
-  for (const trace of data) trace.showlegend = Boolean(trace.name) && trace.showlegend !== false;
-  const margin = { ...layout.margin, t: (layout.margin?.t ?? 30) + 40, b: (layout.margin?.b ?? 56) + 40 };
-  const title = { text: escaped(heading), x: 0.01, xanchor: "left", yref: "container", y: 0.98, yanchor: "top", font: { size: 15 } };
-  return { data, layout: { ...layout, width: undefined, height: undefined, margin, title, showlegend: several } };
-};
-
 const saveImage = async (article, index, format) => {
   if (!views.has(article)) await draw(article);
-  const chart = views.get(article).charts[index];
-  const { width, height } = article.querySelector(`[data-chart="${index}"]`).getBoundingClientRect();
-  const spec = named(specOf(chart, (light) => structuredClone(light)), views.get(article).heading);
-  const image = await Plotly.toImage(spec, {
-    format,
+  const { charts, heading } = views.get(article), chart = charts[index];
+  const element = article.querySelector(`[data-chart="${index}"]`);
+  const found = specOf(chart, (light) => structuredClone(light));
+  const { width, height } = element.getBoundingClientRect();
+  const words = wordsFor(chart, found);
+  const image = await imageOf(words ? inWords(found, words) : found, {
     width: Math.round(width),
-    height: Math.round(height + ROOM_PX),
-    scale: format === "png" ? 2 : 1,
+    height: Math.round(height),
+    heading,
+    notes: [element.closest("figure").querySelector("figcaption"), article.querySelector(".of-all:not([hidden])")].filter(Boolean).map((one) => one.textContent),
   });
-  const bytes = format === "svg" ? decodeURIComponent(image.slice(image.indexOf(",") + 1)) : decodeBase64(image.slice(image.indexOf(",") + 1));
-  const part = views.get(article).charts.length > 1 ? chart.title || String(index + 1) : "";
-  saveFile(fileName(article, part, format), bytes, format === "svg" ? "image/svg+xml" : "image/png");
+  const part = charts.length > 1 ? chart.title || String(index + 1) : "";
+  const isPng = format === "png";
+  saveFile(fileName(article, part, format), isPng ? await pngOf(image) : image.svg, isPng ? "image/png" : "image/svg+xml");
 };
 
 for (const article of articles) {
