@@ -4,6 +4,7 @@ Each change pairs the repeats by seed and so is far surer than two curves side b
 of strategy on one backend, and of the backend with one strategy; both at once is what the split is for.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from html import escape
@@ -108,16 +109,38 @@ def _chart(base: Series, changes: Sequence[Change], metric: str, series: Sequenc
     rates = rates_of(series)
     values = [v for c in of_metric for v in (c.ratio, c.low, c.high) if v is not None and v > 0] or [1.0]
     low, high = min(*values, 1 / 1.3), max(*values, 1.3)
+    compared = {change.rate for change in of_metric}
     layout = theme.layout(
         height_px=300,
         xaxis=rate_axis(rates),
         yaxis=log_axis("times the base", [low, high], numbers.ratio),
         shapes=[theme.no_change("y", 1)],
     )
+    layout["annotations"] = [
+        _blank(rate, metric, [base, *(found[other] for other in others)], layout["xaxis"]["type"])
+        for rate in rates
+        if others and rate not in compared
+    ]
     figure = drawn.figure(traces, layout)
     better = glossary.metric_of(metric)[0].better
     title = f"{headlines.capital(glossary.label(metric))} ({better} is better)"
     return Chart(figure=figure, title=title, summary=_summary(base, of_metric, title))
+
+
+def _blank(rate: float, metric: str, sides: Sequence[Series], axis_type: str) -> dict[str, object]:
+    """Say upright, where a rate has no change of a metric, why: no pair of repeats has it on both sides."""
+    without = [cell for one in sides if (cell := one.at(rate)) is not None and cell.mean(metric) is None]
+    why = "overloaded" if any(cell.overloaded for cell in without) else "cut off" if without else "not run"
+    return {
+        "text": f"{why}: none to compare",
+        "x": math.log10(rate) if axis_type == "log" else rate,
+        "y": 0.5,
+        "yref": "paper",
+        "textangle": -90,
+        "showarrow": False,
+        "font": {"size": 12, "color": theme.MUTED},
+        "bgcolor": theme.PAPER,
+    }
 
 
 def _line(one: Series, base: Series, points: Sequence[Change], shift: float) -> go.Scatter:

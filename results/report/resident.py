@@ -171,6 +171,7 @@ def _chart(groups: Sequence[Sizes], rate: float, name: str, layout: dict[str, ob
         cells = group.cells(rate)
         means = [cell.mean(name) for _, cell in cells]
         spans = [points.values_of(cell, name) for _, cell in cells]
+        looks = [one.series.style.colour for one, _ in cells]
         has = [m is not None and len(s) >= 3 for m, s in zip(means, spans, strict=True)]
         traces.append(
             go.Scatter(
@@ -180,12 +181,13 @@ def _chart(groups: Sequence[Sizes], rate: float, name: str, layout: dict[str, ob
                 name=escape(group.place),
                 line={"color": first.style.colour, "dash": first.style.dash, "width": 2},
                 marker={
-                    "color": first.style.colour,
+                    "color": looks,
                     "size": 9,
                     "symbol": [
-                        points.symbol(first, overloaded=c.overloaded, undecided=c.undecided) for _, c in cells
+                        points.symbol(one.series, overloaded=c.overloaded, undecided=c.undecided)
+                        for one, c in cells
                     ],
-                    "line": {"width": 2, "color": first.style.colour},
+                    "line": {"width": 2, "color": looks},
                 },
                 error_y=points.error_bars(
                     [
@@ -200,7 +202,7 @@ def _chart(groups: Sequence[Sizes], rate: float, name: str, layout: dict[str, ob
                     thickness=1.2,
                     width=3,
                 ),
-                meta={"place": group.place},
+                meta={"series": [one.series.key for one, _ in cells]},
                 text=[points.hover(cell, one.series, name) for one, cell in cells],
                 hovertemplate="%{text}<extra></extra>",
             )

@@ -239,6 +239,9 @@ def test_the_largest_size_within_the_slo_is_named_and_preemptions_are_warned_of(
     ttft = made.first.charts[0].figure
     assert list(ttft.data[0].x) == [8, 32, 64]
     assert list(ttft.data[0].y) == [0.05, 0.09, 0.20]
+    looks = {one.key: one.style for one in series_of(found)}  # as in all other figures
+    assert list(ttft.data[0].marker.symbol) == [looks[key].symbol for key in ttft.data[0].meta["series"]]
+    assert len(set(ttft.data[0].marker.symbol)) == 3
     assert ttft.layout.shapes[0].y0 == 0.1
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from results.comparisons import knees
-from results.findings import Change, Findings, Verdict, VerdictName
+from results.findings import Change, Findings, TrialSummary, Verdict, VerdictName
 from results.records import Failure
 from results.report import (
     axes,
@@ -439,6 +439,27 @@ def test_a_change_is_hollow_where_a_side_was_overloaded_and_grey_where_none_is_s
     assert [one.marker.symbol for one in again] == [
         one.marker.symbol for one in made.first.charts[0].figure.data
     ]
+
+
+def test_a_rate_of_which_nothing_can_be_compared_says_so_in_the_figure(findings: Findings) -> None:
+    gone = [one for one in findings.changes if (one.metric, one.rate) != ("ttft_s_p50", 30.0)]
+    made = panel(changes.panel(replace(findings, changes=tuple(gone)))).first
+    said = [[one.text for one in chart.figure.layout.annotations] for chart in made.charts]
+    assert [len(of_one) for of_one in said] == ["TTFT" in chart.title for chart in made.charts]
+    assert all(text.endswith(": none to compare") for of_one in said for text in of_one)
+    cut_off = [
+        replace(one, trials=tuple(_without(t, "ttft_s_p50") for t in one.trials))
+        for one in findings.cells
+        if one.rate == 30.0
+    ]
+    rest = [one for one in findings.cells if one.rate != 30.0]
+    made = panel(changes.panel(replace(findings, changes=tuple(gone), cells=(*rest, *cut_off)))).first
+    texts = [one.text for chart in made.charts for one in chart.figure.layout.annotations]
+    assert texts == ["overloaded: none to compare"]
+
+
+def _without(trial: TrialSummary, metric: str) -> TrialSummary:
+    return replace(trial, metrics={name: value for name, value in trial.metrics.items() if name != metric})
 
 
 def test_the_knee_is_drawn_from_the_last_rate_kept_up_with_to_the_first_overloaded(
