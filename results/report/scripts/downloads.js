@@ -40,7 +40,7 @@ const saveCsv = async (article, table) => {
 
 const saveImage = async (article, index, format) => {
   if (!views.has(article)) await draw(article);
-  const { charts, heading } = views.get(article), chart = charts[index];
+  const { charts } = views.get(article), chart = charts[index];
   const element = article.querySelector(`[data-chart="${index}"]`);
   const found = specOf(chart, (light) => structuredClone(light));
   const { width, height } = element.getBoundingClientRect();
@@ -48,7 +48,7 @@ const saveImage = async (article, index, format) => {
   const image = await imageOf(words ? inWords(found, words) : found, {
     width: Math.round(width),
     height: Math.round(height),
-    heading,
+    heading: article.querySelector("[data-heading]").textContent,
     notes: [element.closest("figure").querySelector("figcaption"), article.querySelector(".of-all:not([hidden])")].filter(Boolean).map((one) => one.textContent),
   });
   const part = charts.length > 1 ? chart.title || String(index + 1) : "";

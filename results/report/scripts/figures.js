@@ -20,9 +20,9 @@ const views = new WeakMap(); // article → what it shows
 const articles = [...document.querySelectorAll("[data-panel]")];
 const choicesOf = (article) => Object.fromEntries(selectsOf(article).map((one) => [one.dataset.control, one.value]));
 
-const NOTHING_LEFT = "Nothing of this figure is left";
+const NOTHING_LEFT = "Nothing of this figure is left", ALL_FILTERED = `${NOTHING_LEFT}: it is all filtered out`;
 const emptied = (view) => ({
-  heading: `${NOTHING_LEFT}: it is all filtered out`, note: "", follows: true,
+  heading: ALL_FILTERED, note: "", follows: true,
   charts: view.charts.map(({ layout }) => ({ data: [], layout, summary: NOTHING_LEFT, words: NOTHING_LEFT })),
   table: view.table && { ...view.table, rows: [], marks: [] },
 });
@@ -69,9 +69,7 @@ const inWords = ({ layout }, words) => {
   return { data: [], layout: { ...bare, xaxis: hidden, yaxis: hidden, shapes: [], annotations: [text], showlegend: false } };
 };
 
-const drawChart = (element, chart, ofAll) => {
-  const found = specOf(chart, coloured);
-  const words = wordsFor(chart, found);
+const drawChart = (element, { chart, found, words }, ofAll) => {
   const spec = words ? inWords(found, words) : found;
   element.setAttribute("aria-label", words || (ofAll ? OF_ALL : "") + chart.summary);
   if (printed.now) Object.assign(spec.layout, { width: PRINT_WIDTH_PX, height: Math.min(spec.layout.height, PRINT_HEIGHT_PX) });
@@ -107,8 +105,14 @@ const fillTable = (article, { columns, rows, marks = [] }) => {
 const show = (article, view) => {
   if (view === null) return undefined;
   views.set(article, view);
-  article.querySelector("[data-heading]").textContent = view.heading;
-  const ofAll = isFiltered() && !view.follows;
+  const elements = [...article.querySelectorAll("[data-chart]")];
+  const charts = elements.map((element) => {
+    const chart = view.charts[Number(element.dataset.chart)], found = specOf(chart, coloured);
+    return { chart, found, words: wordsFor(chart, found) };
+  });
+  const isLeft = !charts.length || charts.some(({ words }) => words !== NOTHING_LEFT);
+  article.querySelector("[data-heading]").textContent = isLeft ? view.heading : ALL_FILTERED;
+  const ofAll = isFiltered() && isLeft && !view.follows;
   article.querySelector(".of-all").hidden = !ofAll;
   article.querySelector("[data-note]").textContent = view.note;
   article.querySelector("[data-meaning]").textContent = selectsOf(article)
@@ -119,8 +123,7 @@ const show = (article, view) => {
     fillTable(article, view.table);
     hideElements(article);
   }
-  const elements = [...article.querySelectorAll("[data-chart]")];
-  return Promise.all(elements.map((element) => drawChart(element, view.charts[Number(element.dataset.chart)], ofAll)));
+  return Promise.all(elements.map((element, i) => drawChart(element, charts[i], ofAll)));
 };
 
 const draw = (article) => {
