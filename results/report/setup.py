@@ -105,16 +105,13 @@ def _of_trials(trials: Sequence[Trial], of_machine: Mapping[str, Any]) -> Facts:
 
 def _described(trial: Trial, of_machine: Mapping[str, Any]) -> dict[str, Any]:
     """Give one trial's own facts: its engine as the backend resolved it, which may not use what was asked."""
-    of_engine = trial.setup.get("engine")
-    engine = dict(of_engine) if isinstance(of_engine, Mapping) else {}
+    engine, known = _mapping(trial.setup.get("engine")), _mapping(of_machine.get("versions"))
     versions = {
-        key: value
-        for key, value in engine.pop("versions", {}).items()
-        if value != of_machine.get("versions", {}).get(key)
+        key: value for key, value in _mapping(engine.pop("versions", None)).items() if value != known.get(key)
     }
-    said = {**of_machine.get("versions", {}), "model": trial.model, "device": trial.device}
+    said = {**known, "model": trial.model, "device": trial.device}
     shown = {key: value for key, value in engine.items() if value != said.get(key)}
-    asked = {**trial.engine, **shown.pop("engine_args", {})}
+    asked = {**trial.engine, **_mapping(shown.pop("engine_args", None))}
     rest = {
         key: value
         for key, value in trial.setup.items()
@@ -185,3 +182,8 @@ def _commands(sweep: Mapping[str, Any]) -> tuple[str, ...]:
         options = [str(option) for option in simulated.get("options", ())]
         run = shlex.join([COMMAND, "simulate", _file(sweep), *options, "--fresh"])
     return (*([f"git checkout {shlex.quote(str(commit))}"] if commit else ()), "make", run)
+
+
+def _mapping(found: Any) -> dict[str, Any]:
+    """What should be one: of a document that was damaged it may be anything."""
+    return dict(found) if isinstance(found, Mapping) else {}

@@ -30,7 +30,7 @@ def test_the_tables_have_the_schema_that_is_documented(made_store: Store):
     assert rows.trials.num_rows == len(made_store.trials())
     assert rows.failures.to_pylist() == [
         {"sweep": Path(made_store.root).name}
-        | made_store.failures()[0].model_dump(exclude={"schema_version"})
+        | made_store.failures()[0].model_dump(exclude={"schema_version", "lane_time"})
     ]
     assert rows.problems == ()
 
@@ -49,11 +49,12 @@ def test_the_metrics_of_a_request_are_those_that_are_computed():
 def test_a_trial_has_every_fact_and_every_metric(made_store: Store):
     summaries = find(made_store).trials
     metrics = {name for summary in summaries for name in summary.metrics}
-    facts = set(Trial.model_fields) - {"schema_version", "clock", "warm_up"}
+    facts = set(Trial.model_fields) - {"schema_version", "clock", "warm_up", "lane_time"}
     settings = {field.name for field in SETTINGS}
+    lane = {"lane_held_s", "lane_gpus", "lane_kind", "cost_per_million_tokens"}  # that without a price
     clock = {"clock_offset_s", "clock_uncertainty_s", "clock_drift_s"}
     warm_up = {"warm_up_s", "warm_up_batches", "warm_up_settled", "warm_up_step_s"}
-    assert set(TRIALS.names) == facts | warm_up | settings | clock | metrics | {"verdicts", "goodput"}
+    assert set(TRIALS.names) == facts | warm_up | settings | clock | lane | metrics | {"verdicts", "goodput"}
 
     of_cell = {row["cell_id"]: row for row in read(made_store.root).trials.to_pylist()}
     for summary in summaries:
@@ -120,7 +121,7 @@ def test_every_column_says_what_it_is():
                 assert says["unit"].endswith("/s"), field.name
             elif field.name.endswith("_s"):
                 assert says["unit"] == "s", field.name
-            if field.name.endswith(("_tokens", "_bytes", "_ms")):
+            if field.name.endswith(("_tokens", "_bytes", "_ms")) and "_per_" not in field.name:
                 assert says["unit"] == field.name.rpartition("_")[2], field.name
 
 

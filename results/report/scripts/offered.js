@@ -15,8 +15,10 @@ const offer = () => {
   }
 };
 
+// Those of a page of theory have no rates of their own.
+const isLeft = ({ key, rates }) => showsSeries(key) && (!rates.length || rates.some(showsRate));
 const isNothingLeft = (article) =>
-  selectsOf(article).some((one) => "nothingLeft" in one.dataset) || (series.length > 0 && !series.some((one) => showsSeries(one.key) && one.rates.some(showsRate)));
+  selectsOf(article).some((one) => "nothingLeft" in one.dataset) || (series.length > 0 && !series.some(isLeft));
 
 // Whether the reader switched off a setting or a rate.
 const isFiltered = () => Object.values(off).some((values) => [...values].some((one) => one !== "theory"));

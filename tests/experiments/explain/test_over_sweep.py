@@ -35,9 +35,9 @@ def test_only_backends_that_were_timed_have_lines(sweep):
 def test_a_sweep_of_another_version_has_a_page_without_lines(sweep, tmp_path):
     findings = find(Store(tmp_path / "empty"))
     timed = {**sweep, "measured": {"vllm": {"step_times": STEP_TIMES}}}
-    assert with_guides(replace(findings, sweep=timed), str(tmp_path)).guides
+    assert with_guides(replace(findings, sweep=timed), tmp_path).guides
     for damage in ({"config": {"unknown": 1}}, {"config": "text"}, {"resolved": {}}, {"resolved": None}):
-        assert with_guides(replace(findings, sweep=timed | damage), str(tmp_path)).guides == ()
+        assert with_guides(replace(findings, sweep=timed | damage), tmp_path).guides == ()
 
 
 LONG = {
@@ -97,9 +97,9 @@ def calibration(sweep, backends=("huggingface", "vllm"), **changes) -> Calibrati
 
 def test_a_calibration_in_the_folder_is_what_the_lines_rest_on(sweep, tmp_path):
     findings = replace(find(Store(tmp_path / "empty")), sweep=sweep)
-    assert with_guides(findings, str(tmp_path)).guides == ()
+    assert with_guides(findings, tmp_path).guides == ()
     calibration(sweep).write(tmp_path / "calibration.json")
-    found = with_guides(findings, str(tmp_path)).guides
+    found = with_guides(findings, tmp_path).guides
     assert {guide.backend for guide in found} == {"huggingface", "vllm"}
     assert {guide.basis for guide in found} == {
         "calibration of made: 70 + 1·B ms a step, 60 µs a prompt token"
@@ -114,9 +114,9 @@ def test_a_calibration_that_does_not_hold_leaves_what_was_timed(sweep, tmp_path)
         calibration(sweep, backends=("huggingface",)),
     ):
         wrong.write(tmp_path / "calibration.json")
-        found = with_guides(findings, str(tmp_path)).guides
+        found = with_guides(findings, tmp_path).guides
         assert {guide.basis for guide in found} == {
             "measured by the sweep made: 50 + 1·B ms a step, 100 µs a prompt token"
         }
     (tmp_path / "calibration.json").write_text("{")
-    assert with_guides(findings, str(tmp_path)).guides
+    assert with_guides(findings, tmp_path).guides
