@@ -1,7 +1,7 @@
 """A Ray cluster that runs already: connect as a driver, run one sweep, and leave nothing of it behind.
 
 The checkout goes along as Ray's working directory, so that every node runs the driver's own code. Serve may have
-been started by somebody else: then only what is ours in it is removed. One sweep at a time has the lanes of a
+applications of somebody else: then only what is ours in it is removed. One sweep at a time has the lanes of a
 cluster, because its lane board is what keeps two deployments off one GPU.
 """
 
@@ -44,13 +44,11 @@ def cluster_ray(address: str, say: Callable[[str], None]) -> Iterator[RaySession
         f"ended from outside, or with the Ray at {address}: the same command goes on once that is there"
     )
     folder, signals = tempfile.mkdtemp(prefix=f"batchyard-{os.getpid()}-"), Signals()
-    had_serve = True
     try:
         signals.take(signal.SIGINT)
         _connect(address)
         signals.take(signal.SIGTERM)  # after `init`, whose own handler ends the process
         _refuse_if_taken(address)
-        had_serve = _has_serve()
         serve.start(proxy_location="Disabled", logging_config={"log_level": "WARNING"})
         if left := _delete_ours():
             say(f"removed what an earlier driver left on the cluster: {', '.join(left)}")
@@ -65,8 +63,7 @@ def cluster_ray(address: str, say: Callable[[str], None]) -> Iterator[RaySession
             with contextlib.suppress(Exception):  # a head that is gone has nothing left to be removed
                 request_gpus(0)
                 _delete_ours()
-                if not had_serve:
-                    serve.shutdown()  # type: ignore[no-untyped-call]
+                _end_serve()
             ray.shutdown()
         serve_log.disabled = False
         spare()
@@ -157,16 +154,6 @@ def _refuse_if_taken(address: str) -> None:
         raise DeviceError(f"another sweep runs on the cluster at {address}: wait for it, or end it")
 
 
-def _has_serve() -> bool:
-    import ray
-    from ray.serve._private.constants import SERVE_CONTROLLER_NAME, SERVE_NAMESPACE
-
-    with contextlib.suppress(ValueError):
-        ray.get_actor(SERVE_CONTROLLER_NAME, namespace=SERVE_NAMESPACE)
-        return True
-    return False
-
-
 def _delete_ours() -> list[str]:
     """Remove the applications that are ours; their names."""
     from ray import serve
@@ -176,3 +163,19 @@ def _delete_ours() -> list[str]:
         with contextlib.suppress(Exception):  # it may raise or hang, and the others are to go too
             serve.delete(name)
     return ours
+
+
+def _end_serve() -> None:
+    """Unless somebody else has an application in it; a killed driver's is ended too."""
+    import ray
+    from ray import serve
+    from ray.serve._private.constants import SERVE_NAMESPACE
+
+    if serve.status().applications:
+        return
+    with contextlib.suppress(Exception):  # of a node that died it may wait for what is gone
+        serve.shutdown()  # type: ignore[no-untyped-call]
+    for actor in ray.util.list_named_actors(all_namespaces=True):
+        if actor["namespace"] == SERVE_NAMESPACE:
+            with contextlib.suppress(Exception):
+                ray.kill(ray.get_actor(actor["name"], namespace=SERVE_NAMESPACE))

@@ -30,7 +30,12 @@ def failure_of(
 
 def cause_of(error: BaseException) -> str:
     """The name of what went wrong: ours where we know one, else the class of the error."""
-    return error.cause if isinstance(error, TrialError) else _CAUSES.get(type(error), type(error).__name__)
+    if isinstance(error, TrialError):
+        return error.cause
+    from ray.exceptions import RayActorError
+
+    gone = isinstance(error, RayActorError)  # what a call to a replica raises that is not there any more
+    return _CAUSES.get(type(error), "engine-dead" if gone else type(error).__name__)
 
 
 def ends_all(said: str | None) -> StoreError | None:
