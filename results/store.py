@@ -346,6 +346,7 @@ class Store:
         """StoreError unless it is the document of this attempt, whole."""
         document = self._read_document(path)
         try:
+            json.dumps(document["trial"], allow_nan=False)  # Python reads NaN, which is no rate and no time
             trial = Trial.model_validate(document["trial"])
             document["parts"] = {str(name): int(size) for name, size in document["parts"].items()}
         except (ValidationError, LookupError, TypeError, ValueError, OverflowError, AttributeError) as error:
