@@ -40,11 +40,15 @@ def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RayHead]:
 
 
 @pytest.fixture
-def let_in(head: RayHead, monkeypatch: pytest.MonkeyPatch) -> RayHead:
-    """The head, with its token in our environment."""
+def let_in(head: RayHead, monkeypatch: pytest.MonkeyPatch) -> Iterator[RayHead]:
+    """The head, with its token in our environment: Ray keeps the first that a process has, as of an earlier test."""
+    from ray._raylet import AuthenticationTokenLoader
+
     for name, value in head.environment.items():
         monkeypatch.setenv(name, value)
-    return head
+    AuthenticationTokenLoader.instance().reset_cache()
+    yield head
+    AuthenticationTokenLoader.instance().reset_cache()
 
 
 def wait_for(happened: Callable[[], bool], deadline_s: float = 300) -> None:
