@@ -348,6 +348,8 @@ class Store:
         try:
             json.dumps(document["trial"], allow_nan=False)  # Python reads NaN, which is no rate and no time
             trial = Trial.model_validate(document["trial"])
+            if not isinstance(trial.knobs.get("max_batch_size", 1), int):
+                raise TypeError(f"max_batch_size must be a number, is {trial.knobs['max_batch_size']!r}")
             document["parts"] = {str(name): int(size) for name, size in document["parts"].items()}
         except (ValidationError, LookupError, TypeError, ValueError, OverflowError, AttributeError) as error:
             raise StoreError(f"{path} must hold a trial and its parts: {one_line(error)}") from error
