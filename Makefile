@@ -55,6 +55,6 @@ bench: $(READY)  ## the cost of ourselves, as ratios of one run; TRACE=FILE adds
 	$(BIN)/python -m tests.benchmarks.page
 	$(BIN)/python -m tests.benchmarks.lanes
 
-soak: $(READY)  ## a long sweep in which something is killed every few seconds, and sweeps whose driver is: 40 minutes
+soak: $(READY)  ## a long sweep in which something is killed every few seconds, and sweeps whose driver is
 	$(BIN)/python -m tests.soak.soak
 	$(BIN)/python -m tests.soak.resume_fuzz

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
+NOTHING: dict[str, Any] = {"actors": [], "placement_groups": [], "gpus": 0}
 
 
 def left(address: str) -> dict[str, Any]:

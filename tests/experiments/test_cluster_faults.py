@@ -12,14 +12,13 @@ import pytest
 
 from results.store import Store
 from tests.experiments.command_process import CommandProcess
-from tests.experiments.left_on_cluster import left
+from tests.experiments.left_on_cluster import NOTHING, left
 from tests.experiments.ray_cluster import RayCluster
 
 pytestmark = [pytest.mark.ray, pytest.mark.fault]
 
 Start = Callable[..., CommandProcess]
 NAIVE = {"strategy": "naive", "backends": "simulated", "max_batch_size": 2}
-NOTHING = {"actors": [], "placement_groups": [], "gpus": 0}
 
 
 @pytest.fixture(scope="module")

@@ -11,11 +11,10 @@ import numpy as np
 import psutil
 
 from tests.experiments.descendants import descendants
-from tests.experiments.left_on_cluster import left
+from tests.experiments.left_on_cluster import NOTHING, left
 from tests.experiments.ray_cluster import RayCluster
 
 Victims = Callable[[int], list[psutil.Process]]
-NOTHING = {"actors": [], "placement_groups": [], "gpus": 0}
 
 
 def replicas(root: int) -> list[psutil.Process]:

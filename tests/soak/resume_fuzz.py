@@ -1,4 +1,4 @@
-"""Is a sweep that was killed again and again the sweep that nobody disturbed? (about 20 minutes)
+"""Is a sweep that was killed again and again the sweep that nobody disturbed?
 
 One measured sweep (the simulated backend, trials of a second) and one in virtual time are each driven to their end
 once undisturbed, and once with SIGKILL at random moments of the driver's life, the same command going on each time.

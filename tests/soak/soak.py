@@ -1,4 +1,4 @@
-"""Does a long sweep on four lanes survive that something is killed every few seconds? (about 10 minutes)
+"""Does a long sweep on four lanes survive that something is killed every few seconds?
 
 200 trials of a second on the simulated backend; at seeded random moments a random victim of a random kind gets
 SIGKILL (`kills`); with --cluster on a Ray cluster of four nodes, of which some die too, and new ones come. Whatever the driver could not finish, as a cell whose tries ran out, the same command tries
