@@ -1,6 +1,6 @@
 """CPU seconds of this process, and of those below it, without looking through all processes each time."""
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 
 
 class CpuTime:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 
 from deployments.errors import DeviceError
 from deployments.gpu_selection import VARIABLE

@@ -1,7 +1,8 @@
 """The lane board: one small Ray actor that knows which lane is taken by whom and what is loaded where.
 
 It is asked by trials and outlives them. Lanes follow the places that there are: a place that appears gets a
-lane, and the lane of one that is gone is given to nobody any more. A lane that returns is a new one.
+lane, and the lane of one that is gone is given to nobody any more. A lane that returns is a new one. A spare
+place's lane goes when another place appears, but not under the trial that holds it.
 """
 
 import time
@@ -9,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
-from deployments.places import Look, Place
+from deployments.places import Look, Place, in_use
 
 BOARD = "batchyard-lanes"
 NAMESPACE = "batchyard"
@@ -180,12 +181,14 @@ class LaneBoard:
         if self._clock() - self._looked_s < LOOK_EVERY_S:
             return
         places = self._look()
+        used = in_use(places)
         self._looked_s = self._clock()
-        for lane in [lane for lane in self._lanes.values() if lane.place not in places]:
-            del self._lanes[lane.index], self._doing[lane.index]
-            self._orphans += [lane.app] if lane.app is not None else []
+        for lane in list(self._lanes.values()):
+            if lane.place not in (used if lane.holder is None else places):
+                del self._lanes[lane.index], self._doing[lane.index]
+                self._orphans += [lane.app] if lane.app is not None else []
         has = {lane.place for lane in self._lanes.values()}
-        for place in (place for place in places if place not in has):
+        for place in (place for place in used if place not in has):
             if self._most is not None and len(self._lanes) >= self._most:
                 return
             self._lanes[self._made] = Lane(index=self._made, place=place)

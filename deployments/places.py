@@ -1,7 +1,8 @@
 """Places: where lanes can be. One machine has as many as were asked for; those of a cluster come and go.
 
-On a cluster each GPU of a living node is a place (where lanes have several GPUs as many of one node), or with `on_cpu` each node beside the driver's. A place names its node, so that a
-replica is put where its lane is and nowhere else: Ray labels each node with its id.
+On a cluster each GPU of a living node is a place (where lanes have several GPUs as many of one node), or with
+`on_cpu` each node, the driver's own while there is no other. A place names its node, so that a replica is put where
+its lane is and nowhere else: Ray labels each node with its id.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,6 +25,7 @@ class Place:
     kind: str = ""  # of GPU, as Ray names it ("A10G"); empty where it is not known or there is none
     cores: int | None = None
     gpus: int = 1  # that a lane has there, if it is on GPUs
+    spare: bool = False  # no new trial begins there while there is another place
 
 
 Look: TypeAlias = Callable[[], Sequence[Place]]
@@ -53,7 +55,7 @@ class OnCluster:
     kinds: tuple[str, ...] | None = None  # of GPU; None: any
     gpus: int = 1  # of each lane, all of one node
     on_cpu: bool = False
-    driver: str = ""  # the id of the driver's node, which has no lane on its processors unless it is alone
+    driver: str = ""  # the id of the driver's node, whose processors are spare
 
     def __call__(self) -> tuple[Place, ...]:
         """Asks Ray which nodes live."""
@@ -81,8 +83,12 @@ def places_of(nodes: Sequence[Mapping[str, Any]], wanted: OnCluster) -> tuple[Pl
             for node in found
             for slot in range(_gpus(node) // wanted.gpus)
         )
-    others = [node for node in found if node["NodeID"] != wanted.driver]
-    return tuple(_place(node, 0, gpu=False) for node in others or found)
+    return tuple(_place(node, 0, gpu=False, spare=node["NodeID"] == wanted.driver) for node in found)
+
+
+def in_use(places: Sequence[Place]) -> Sequence[Place]:
+    """Where trials may begin: the spare ones only if there is no other."""
+    return [place for place in places if not place.spare] or places
 
 
 def most_gpus(nodes: Sequence[Mapping[str, Any]], wanted: OnCluster) -> int:
@@ -111,7 +117,7 @@ def _fits(node: Mapping[str, Any], wanted: OnCluster) -> bool:
     )
 
 
-def _place(node: Mapping[str, Any], slot: int, *, gpu: bool, gpus: int = 1) -> Place:
+def _place(node: Mapping[str, Any], slot: int, *, gpu: bool, gpus: int = 1, spare: bool = False) -> Place:
     return Place(
         slot=slot,
         gpu=gpu,
@@ -120,4 +126,5 @@ def _place(node: Mapping[str, Any], slot: int, *, gpu: bool, gpus: int = 1) -> P
         kind=kind_of(node) if gpu else "",
         cores=int(node["Resources"].get("CPU", 0)) or None,
         gpus=gpus,
+        spare=spare,
     )

@@ -13,7 +13,7 @@ from deployments.gpus import Gpu
 from deployments.lane_board import start_board
 from deployments.lanes import NO_LANE_DEADLINE_S
 from deployments.local_ray import local_ray
-from deployments.places import KIND_LABEL, Here, OnCluster, Place
+from deployments.places import KIND_LABEL, Here, OnCluster, Place, in_use
 from deployments.ray_session import RaySession
 from experiments.config import SweepConfig
 from experiments.console import Say
@@ -114,7 +114,7 @@ def _on_cluster(config: SweepConfig, where: Where, address: str, say: Say) -> It
         board = start_board(look, session.beside, most)
 
         def count() -> int:
-            return most or max(1, len(look()))
+            return most or max(1, len(in_use(look())))
 
         yield Lanes(session=session, board=board, count=count)
 

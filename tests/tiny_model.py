@@ -6,8 +6,8 @@ from pathlib import Path
 VOCABULARY = 512
 
 
-def save_tiny_model(folder: Path) -> Path:
-    """Write it into the folder, in float32 and without a tokenizer; always the same one.
+def save_tiny_model(folder: Path, **changes: int) -> Path:
+    """Write it into the folder, in float32 and without a tokenizer; always the same one, but for `changes` of its size.
 
     Every id is an end-of-sequence id: an engine that heeds them stops at once, and one that suppresses
     them has no token left to choose. Heads are 32 wide because vLLM's CPU kernels have none for 16; the
@@ -16,16 +16,17 @@ def save_tiny_model(folder: Path) -> Path:
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
+    sizes = {
+        "vocab_size": VOCABULARY,
+        "hidden_size": 64,
+        "intermediate_size": 128,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 1,
+        "max_position_embeddings": 2048,
+    }
     config = LlamaConfig(
-        vocab_size=VOCABULARY,
-        hidden_size=64,
-        intermediate_size=128,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        max_position_embeddings=2048,
-        initializer_range=0.2,
-        eos_token_id=list(range(VOCABULARY)),
+        **{**sizes, **changes}, initializer_range=0.2, eos_token_id=list(range(VOCABULARY))
     )
     with torch.random.fork_rng():
         torch.manual_seed(20)

@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterable
 from multiprocessing import resource_tracker
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 
 KILL_WAIT_S = 5.0
 

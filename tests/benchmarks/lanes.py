@@ -19,6 +19,7 @@ import numpy as np
 
 from experiments.config import parse
 from experiments.sweep import run_sweep
+from experiments.where import Where
 from results.records import Trial
 from results.store import Store
 
@@ -49,7 +50,7 @@ def sweep(lanes: int, cells: int, trial_s: float) -> tuple[float, list[float]]:
     """How long it took, seconds, and the share of each lane's cycles that was spent measuring."""
     with tempfile.TemporaryDirectory(prefix="batchyard-bench-") as folder:
         begun_s = time.monotonic()
-        outcome = run_sweep(parse(config(cells, trial_s)), f"{folder}/lanes", tell, asked_lanes=lanes)
+        outcome = run_sweep(parse(config(cells, trial_s)), f"{folder}/lanes", tell, where=Where(lanes=lanes))
         took_s = time.monotonic() - begun_s
         assert outcome.complete
         ended_s = {path.parent.parent.name: path.stat().st_mtime for path in Path(folder).rglob("done.json")}

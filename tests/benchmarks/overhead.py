@@ -33,6 +33,7 @@ from deployments.lane_board import board, start_board
 from deployments.lanes import Call, Load, occupy
 from deployments.local_ray import local_ray
 from deployments.models import ModelSpec
+from deployments.places import Here
 from experiments.config import parse
 from experiments.sweep import run_sweep
 from results.store import Store
@@ -188,8 +189,8 @@ def lane_time() -> str:
 
 def main() -> None:
     """Print the table."""
-    with local_ray():
-        keep = start_board(1)
+    with local_ray() as session:
+        keep = start_board(Here(lanes=1, gpu=session.gpus > 0), session.beside)
         serve_loop.run(behind_serve())
         del keep
     print(lane_time(), flush=True)

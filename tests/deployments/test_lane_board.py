@@ -189,6 +189,23 @@ def test_a_node_that_comes_late_gets_a_lane_and_one_that_returns_a_new_one():
     assert board.acquire("two", A).index == 2
 
 
+def test_a_spare_place_has_a_lane_while_there_is_no_other_and_until_its_trial_is_over():
+    spare = Place(slot=0, gpu=False, node="head", host="head", spare=True)
+    nodes = Nodes(spare)
+    board = nodes.board()
+    first = board.acquire("one", A)
+    assert first.place == spare
+    nodes.change(add=gpu("a"))
+    assert board.there(first.index)
+    assert board.acquire("two", A).place == gpu("a")
+    board.release("one")
+    nodes.change()
+    assert not board.there(first.index)
+    assert board.acquire("one", A) is None
+    nodes.change(lose=gpu("a"))
+    assert board.acquire("two", A).place == spare
+
+
 def test_what_a_lost_lane_had_loaded_is_told_once_and_its_trial_gets_another():
     nodes = Nodes(gpu("a"), gpu("b"))
     board = nodes.board()

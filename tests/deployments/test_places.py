@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from deployments.places import KIND_LABEL, Here, OnCluster, Place, most_gpus, places_of
+from deployments.places import KIND_LABEL, Here, OnCluster, Place, in_use, most_gpus, places_of
 
 
 def node(name: str, *, gpus: float = 0, cpus: float = 4, alive: bool = True, **more: Any) -> dict[str, Any]:
@@ -54,10 +54,17 @@ def test_a_node_has_all_labels_that_are_asked_for():
     assert on(asked, zoned, node("b", gpus=1, labels={"zone": "x"})) == [("a", 0, "")]
 
 
-def test_on_processors_each_node_beside_the_drivers_is_a_place_or_that_one_if_it_is_alone():
+def test_on_processors_each_node_is_a_place_the_drivers_while_it_is_alone():
     wanted = OnCluster(labels={}, on_cpu=True, driver="head")
-    assert on(wanted, node("head"), node("a"), node("b", gpus=1)) == [("a", 0, ""), ("b", 0, "")]
-    assert on(wanted, node("head")) == [("head", 0, "")]
+    found = places_of([node("head"), node("a"), node("b", gpus=1)], wanted)
+    assert [(place.node, place.kind, place.spare) for place in found] == [
+        ("a", "", False),
+        ("b", "", False),
+        ("head", "", True),
+    ]
+    assert [place.node for place in in_use(found)] == ["a", "b"]
+    assert [place.node for place in in_use(places_of([node("head")], wanted))] == ["head"]
+    assert in_use(()) == ()
 
 
 def test_this_machine_has_as_many_places_as_were_asked_for():

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+import tests.gpu.agreement
 import tests.gpu.check
 import tests.gpu.device_checks
 import tests.gpu.engine_checks
@@ -35,7 +36,7 @@ async def test_every_check_of_an_engine_holds_on_the_cpu(tiny_model: Path, backe
 async def test_other_tokens_and_an_unknown_out_of_memory_are_found(
     tiny_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = tests.gpu.engine_checks.shortfalls
+    real = tests.gpu.agreement.shortfalls
     monkeypatch.setattr(
         tests.gpu.engine_checks,
         "shortfalls",

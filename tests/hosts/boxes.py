@@ -91,9 +91,14 @@ def options() -> list[str]:
     ]
 
 
+def name_of(host: str) -> str:
+    """What it calls itself."""
+    return f"box-{host.rpartition('.')[2]}"
+
+
 def _host(host: str) -> None:
     script = f"""
-        hostname box-{host.rpartition(".")[2]}
+        hostname {name_of(host)}
         {_masking()}
         mkdir -p /run/sshd
         ssh-keygen -q -t ed25519 -N '' -f /run/host_key

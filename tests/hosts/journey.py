@@ -56,15 +56,16 @@ def _journey() -> dict[str, Any]:
     lost = WORKERS[0]
     _wait("all hosts", lambda: _alive() == set(HOSTS))
     _say("all hosts are in the cluster")
-    _wait("some trials", lambda: _done(job) >= 2)
+    _wait(f"a trial on {lost}", lambda: len(_measured_as(lost)) == 1)
     boxes.cut(lost, off=True)
     _wait("the loss", lambda: lost not in _alive())
     at_loss = _done(job)
     _say(f"{lost} is cut off, {at_loss} of {TRIALS} trials are done")
     boxes.cut(lost, off=False)
     _wait("its return", lambda: lost in _alive())
-    at_return = _done(job)
-    _say(f"{lost} is back, {at_return} of {TRIALS} trials are done")
+    _say(f"{lost} is back, {_done(job)} of {TRIALS} trials are done")
+    _wait(f"another trial on {lost}, which is a new node now", lambda: len(_measured_as(lost)) == 2)
+    _say(f"{lost} measures again, {_done(job)} of {TRIALS} trials are done")
     logs = _batchyard("logs", job, "--follow")
     folder = _batchyard("fetch", job, "--results", RESULTS).splitlines()[0].removeprefix("results: ")
     _say("the results are home")
@@ -76,7 +77,6 @@ def _journey() -> dict[str, Any]:
         **_of_sweep(Path(folder)),
         "logs": logs,
         "at_loss": at_loss,
-        "at_return": at_return,
         "left": _rays(),
     }
 
@@ -115,7 +115,7 @@ def _of_sweep(folder: Path) -> dict[str, Any]:
     return {
         "cells": len({trial.cell_id for trial in trials}),
         "trials": len(trials),
-        "nodes": len({trial.setup["node"]["id"] for trial in trials}),
+        "hosts": sorted({trial.setup["node"]["host"] for trial in trials}),
         "problems": list(store.problems),
         "causes": sorted({failure.cause for failure in store.failures()}),
         "page_bytes": (folder / "report.html").stat().st_size,
@@ -139,6 +139,14 @@ def _alive() -> set[str]:
 def _done(job: str) -> int:
     counts = re.findall(r"^\[(\d+)/\d+\]", _batchyard("logs", job), flags=re.MULTILINE)
     return int(counts[-1]) if counts else 0
+
+
+def _measured_as(host: str) -> set[str]:
+    """The nodes of Ray that a host was, of those on which trials are done; read where the results are, on the head."""
+    documents = boxes.ssh(HEAD, "cat ~/batchyard-results/*/cells/*/*/done.json").stdout
+    found = re.findall(r'"node": ({[^}]*})', documents)
+    nodes = [json.loads(one) for one in found]
+    return {node["id"] for node in nodes if node["host"] == boxes.name_of(host)}
 
 
 def _batchyard(*arguments: object) -> str:

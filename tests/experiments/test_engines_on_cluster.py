@@ -1,0 +1,109 @@
+"""Real engines on a Ray cluster of several nodes: one whose process dies, and one that has not the memory for a batch."""
+
+import os
+import resource
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from results.store import Store
+from tests.experiments.command_process import CommandProcess
+from tests.experiments.descendants import descendants
+from tests.experiments.left_on_cluster import NOTHING, left
+from tests.experiments.ray_cluster import RayCluster
+from tests.experiments.test_cluster_faults import done, requests_written, whole
+from tests.experiments.test_lanes_on_ray import Faults
+from tests.soak.kills import replicas
+from tests.tiny_model import save_tiny_model
+
+pytestmark = [pytest.mark.ray, pytest.mark.fault]
+
+Start = Callable[..., CommandProcess]
+ROWS, PROMPT_TOKENS = 16, 256  # of a batch, and of each
+KV_BYTES = 2 * 2 * 64 * 64 * 4  # of one token in the wide model: keys and values, layers, heads, their width, float32
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[RayCluster]:
+    """A head, and two nodes with a counted GPU each."""
+    made = RayCluster()
+    for _ in range(2):
+        made.add()
+    yield made
+    made.shutdown()
+
+
+def engines() -> list[psutil.Process]:
+    return descendants(os.getpid(), "EngineCore")
+
+
+@pytest.mark.vllm
+def test_engines_that_die_in_trials_and_between_them_cost_those_trials_and_no_row(
+    cluster: RayCluster, started: Start, short_sweep: Callable[..., Path], tiny_model: Path, tmp_path: Path
+) -> None:
+    results, others = tmp_path / "results", engines()
+    naive = {"strategy": "naive", "backends": "vllm", "max_batch_size": 2}
+    model = {"name": str(tiny_model), "dtype": "float32"}
+    config = short_sweep(model=model, arrival_rate=[4, 5, 6, 7, 8, 9], duration_s=5, strategies=[naive])
+    driver = started("sweep", config, "--address", cluster.address, "--results", results)
+    faults = Faults(results)
+
+    def kill_all() -> None:
+        for engine in engines():
+            engine.kill()
+
+    driver.wait_for(lambda: faults.measuring() == 2, deadline_s=300)
+    kill_all()
+    driver.wait_for(lambda: len(Store(faults.root).failures()) == 2, deadline_s=300)
+    had = done(results)
+    driver.wait_for(lambda: done(results) > had, deadline_s=300)
+    kill_all()  # of the lane that has just ended a trial too
+    code, _, told = driver.end(400)
+    assert code == 0, told
+    store = whole(results, 6)
+    assert {failure.cause for failure in store.failures()} == {"engine-dead"}
+    assert 2 <= len(store.failures()) <= 4
+    assert engines() == others
+    assert left(cluster.address) == NOTHING
+
+
+def test_a_lane_that_has_not_the_memory_for_a_batch_serves_smaller_ones(
+    cluster: RayCluster, started: Start, short_sweep: Callable[..., Path], tmp_path: Path
+) -> None:
+    results = tmp_path / "results"
+    wide = save_tiny_model(tmp_path, num_attention_heads=64, num_key_value_heads=64, head_dim=64)
+    config = short_sweep(
+        model={"name": str(wide), "dtype": "float32"},
+        workload={
+            "prompts": {
+                "source": "random",
+                "tokens": {"distribution": "fixed", "tokens": PROMPT_TOKENS},
+            },
+            "output_tokens": {"distribution": "fixed", "tokens": 2},
+        },
+        arrival_rate=[4, 40],
+        duration_s=8,
+        strategies=[{"strategy": "naive", "backends": "huggingface", "max_batch_size": ROWS}],
+    )
+    driver = started("sweep", config, "--address", cluster.address, "--lanes", 1, "--results", results)
+    driver.wait_for(lambda: requests_written(results), deadline_s=300)
+    [replica] = replicas(os.getpid())
+    least = min(vms(replica) for _ in range(20))
+    room = least + ROWS * PROMPT_TOKENS * KV_BYTES
+    replica.rlimit(resource.RLIMIT_AS, (room, room))
+    code, _, told = driver.end(400)
+    assert code == 0, told
+    for trial in whole(results, 2).trials():
+        print(trial.rate, trial.min_cap, trial.counters if hasattr(trial,"counters") else "")
+    print([f.cause+f.error for f in Store(next(results.iterdir())).failures()])
+    assert left(cluster.address) == NOTHING
+
+
+def vms(process: psutil.Process) -> int:
+    """Bytes of its address space, some time later."""
+    time.sleep(0.05)  # a poll of another process
+    return int(process.memory_info().vms)
