@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-import results.store
+import results.store_files
 from results.errors import DiskFull, StoreAway, StoreError, cannot_write
 from results.patience import AGAIN_S, Patience
 from results.store import Store
@@ -36,7 +36,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path, Time], Store]:
         def patience(*, wait_s: float, remote: bool) -> Patience:
             return Patience(wait_s=wait_s, remote=remote, clock=time.clock, sleep=time.sleep)
 
-        monkeypatch.setattr(results.store, "Patience", patience)
+        monkeypatch.setattr(results.store_files, "Patience", patience)
         return Store(root, wait_s=60)
 
     return make
