@@ -11,7 +11,6 @@ from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Decimal
 from typing import Any, Protocol
 
 import numpy as np
-from scipy.optimize import nnls
 
 from deployments.models import Dtype, ModelSpec
 from deployments.virtual.step_model import Linear, StepModel
@@ -107,6 +106,8 @@ def fit(samples: Sequence[Sample]) -> Linear:
 
     ValueError without samples, or if they say that a step takes no time.
     """
+    from scipy.optimize import nnls  # slow to import, and every trial process imports this module
+
     if not samples:
         raise ValueError("at least 1 sample is needed, got none")
     sizes = np.array([sample.batch_size for sample in samples], dtype=np.float64)

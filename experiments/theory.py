@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from scipy.stats import poisson
 
 from deployments.virtual.step_model import StepModel
 from workloads.lengths import LengthLaw
@@ -160,6 +159,8 @@ def fill_wait_s(batch: int, rate: float) -> float:
 
 def idle_batch(rate: float, wait_s: float, cap: int) -> float:
     """E[B] of dynamic whose engine is always free: 1 + Σ_{k=1}^{cap−1} P(Pois(λ·w) ≥ k)."""
+    from scipy.stats import poisson  # slow to import, and every trial process imports this module
+
     return 1.0 + float(poisson.sf(np.arange(cap - 1), rate * wait_s).sum())
 
 

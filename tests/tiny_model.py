@@ -25,9 +25,7 @@ def save_tiny_model(folder: Path, **changes: int) -> Path:
         "num_key_value_heads": 1,
         "max_position_embeddings": 2048,
     }
-    config = LlamaConfig(
-        **{**sizes, **changes}, initializer_range=0.2, eos_token_id=list(range(VOCABULARY))
-    )
+    config = LlamaConfig(**{**sizes, **changes}, initializer_range=0.2, eos_token_id=list(range(VOCABULARY)))
     with torch.random.fork_rng():
         torch.manual_seed(20)
         model = LlamaForCausalLM(config).to(torch.float32)

@@ -14,8 +14,6 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
-from scipy.special import ndtr
 
 from workloads.errors import WorkloadError
 
@@ -68,6 +66,8 @@ def lognormal(*, median: float, sigma: float, minimum: int, maximum: int) -> Len
 
     Clipped, not cut: what falls outside is counted at the bound, so the top is a length that occurs.
     """
+    from scipy.special import ndtr  # slow to import, and every trial process imports this module
+
     _check_bounds("minimum", minimum, "maximum", maximum)
     for name, value in (("median", median), ("sigma", sigma)):
         if not 0 < value < np.inf:
@@ -86,6 +86,8 @@ def long_tail(*, mean: int, skew: float, maximum: int) -> LengthLaw:
     that `mean` is the mean of the clipped law itself. So the work offered stays the same, and what
     changes with skew is how unequally the requests share it. Skew 0.6 is the σ of 1.8 of a chat load.
     """
+    from scipy.optimize import brentq  # as above
+
     _check_bounds("mean", mean, "maximum", maximum)
     if not 0 <= skew <= 1:
         raise WorkloadError(f"skew must be in 0..1, got {skew:g}")

@@ -24,7 +24,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import least_squares, nnls
 
 from deployments.virtual.step_model import Linear
 from experiments.calibration.observations import TERMS, Array, Observations, Places
@@ -120,6 +119,8 @@ def _not_alone(observed: Observations) -> dict[str, str]:
 
 def _solve(observed: Observations, kept: Sequence[int], start: Array | None = None) -> Array:
     """The costs, 0 for those that are not kept. `start`: costs that are near, for which one round will do."""
+    from scipy.optimize import least_squares  # slow to import, and every trial process imports this module
+
     terms, logs = observed.terms[:, kept], np.log(observed.duration_s)
     unit = observed.duration_s.mean() / terms.mean(axis=0)  # each cost as a share of the mean row
     shares = terms * unit
@@ -143,6 +144,8 @@ def _solve(observed: Observations, kept: Sequence[int], start: Array | None = No
 
 def _linear(shares: Array, duration_s: Array) -> Array:
     """Where to begin: non-negative least squares of relative errors."""
+    from scipy.optimize import nnls  # as above
+
     solved: Array = nnls(shares / duration_s[:, None], np.ones(len(duration_s)))[0]
     return solved
 

@@ -5,7 +5,6 @@ import resource
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -24,7 +23,9 @@ pytestmark = [pytest.mark.ray, pytest.mark.fault]
 
 Start = Callable[..., CommandProcess]
 ROWS, PROMPT_TOKENS = 16, 256  # of a batch, and of each
-KV_BYTES = 2 * 2 * 64 * 64 * 4  # of one token in the wide model: keys and values, layers, heads, their width, float32
+KV_BYTES = (
+    2 * 2 * 64 * 64 * 4
+)  # of one token in the wide model: keys and values, layers, heads, their width, float32
 
 
 @pytest.fixture(scope="module")
@@ -98,8 +99,8 @@ def test_a_lane_that_has_not_the_memory_for_a_batch_serves_smaller_ones(
     code, _, told = driver.end(400)
     assert code == 0, told
     for trial in whole(results, 2).trials():
-        print(trial.rate, trial.min_cap, trial.counters if hasattr(trial,"counters") else "")
-    print([f.cause+f.error for f in Store(next(results.iterdir())).failures()])
+        print(trial.rate, trial.min_cap, trial.counters if hasattr(trial, "counters") else "")
+    print([f.cause + f.error for f in Store(next(results.iterdir())).failures()])
     assert left(cluster.address) == NOTHING
 
 

@@ -18,12 +18,16 @@ COMMANDS = [command.callback.__name__ for command in app.registered_commands]
 
 def imported(*arguments: str) -> set[str]:
     """The heavy modules that are loaded when the command has run."""
-    code = (
-        "import sys, contextlib, io\nfrom experiments.cli import app\n"
+    return imported_by(
+        "import contextlib, io\nfrom experiments.cli import app\n"
         f"with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):\n"
         f"    app({list(arguments)!r})\n"
-        f"print(*({HEAVY | {'numpy', 'pyarrow', 'scipy', 'plotly'}!r} & set(sys.modules)))"
     )
+
+
+def imported_by(code: str) -> set[str]:
+    """The heavy modules that are loaded when this has run in a process of its own."""
+    code += f"\nimport sys\nprint(*({HEAVY | {'numpy', 'pyarrow', 'scipy', 'plotly'}!r} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
     assert done.stderr == ""
     return set(done.stdout.split())
@@ -45,6 +49,11 @@ def test_help_imports_nothing_that_it_does_not_need():
 )
 def test_looking_imports_no_engine(arguments: tuple[str, ...]):
     assert not imported(*arguments) & HEAVY
+
+
+def test_processes_that_start_often_import_only_what_each_needs():
+    assert imported_by("import experiments.runner") == {"ray", "numpy", "pyarrow"}, "one for each lane"
+    assert imported_by("import deployments.replica") == {"numpy"}, "one for each load; Serve adds Ray"
 
 
 def test_all_commands_are_there():
