@@ -32,7 +32,7 @@ sweep: $(READY)  ## measure CONFIG (default: local.yaml, on a GPU smoke.yaml) an
 	$(BIN)/batchyard sweep $(CONFIG)
 
 test: $(READY)  ## the tests without a browser, a GPU or a sweep that is killed, at most 15 minutes on 2 cores
-	$(BIN)/python -m pytest -m 'not browser and not fault'
+	$(BIN)/python -m pytest -m 'not browser and not fault and not soak'
 
 test-faults: $(READY)  ## real sweeps and searches that are interrupted, killed, watched and starved of disk
 	$(BIN)/python -m pytest -m fault
@@ -55,6 +55,7 @@ bench: $(READY)  ## the cost of ourselves, as ratios of one run; TRACE=FILE adds
 	$(BIN)/python -m tests.benchmarks.page
 	$(BIN)/python -m tests.benchmarks.lanes
 
-soak: $(READY)  ## a long sweep in which something is killed every few seconds, and sweeps whose driver is
+soak: $(READY)  ## what is too long for the other tiers: engines that die, a sweep with a kill every few seconds, drivers killed
+	$(BIN)/python -m pytest -m soak
 	$(BIN)/python -m tests.soak.soak
 	$(BIN)/python -m tests.soak.resume_fuzz

@@ -19,7 +19,7 @@ from tests.experiments.test_lanes_on_ray import Faults
 from tests.soak.kills import replicas
 from tests.tiny_model import save_tiny_model
 
-pytestmark = [pytest.mark.ray, pytest.mark.fault]
+pytestmark = pytest.mark.ray
 
 Start = Callable[..., CommandProcess]
 ROWS, PROMPT_TOKENS = 16, 256  # of a batch, and of each
@@ -43,35 +43,37 @@ def engines() -> list[psutil.Process]:
 
 
 @pytest.mark.vllm
+@pytest.mark.soak
 def test_engines_that_die_in_trials_and_between_them_cost_those_trials_and_no_row(
     cluster: RayCluster, started: Start, short_sweep: Callable[..., Path], tiny_model: Path, tmp_path: Path
 ) -> None:
     results, others = tmp_path / "results", engines()
     naive = {"strategy": "naive", "backends": "vllm", "max_batch_size": 2}
     model = {"name": str(tiny_model), "dtype": "float32"}
-    config = short_sweep(model=model, arrival_rate=[4, 5, 6, 7, 8, 9], duration_s=5, strategies=[naive])
-    driver = started("sweep", config, "--address", cluster.address, "--results", results)
+    config = short_sweep(model=model, arrival_rate=[4, 5, 6], duration_s=8, strategies=[naive])
+    driver = started("sweep", config, "--address", cluster.address, "--lanes", 1, "--results", results)
     faults = Faults(results)
 
-    def kill_all() -> None:
-        for engine in engines():
-            engine.kill()
+    def kill_engine() -> None:
+        [engine] = set(engines()) - set(others)
+        engine.kill()
 
-    driver.wait_for(lambda: faults.measuring() == 2, deadline_s=300)
-    kill_all()
-    driver.wait_for(lambda: len(Store(faults.root).failures()) == 2, deadline_s=300)
-    had = done(results)
-    driver.wait_for(lambda: done(results) > had, deadline_s=300)
-    kill_all()  # of the lane that has just ended a trial too
+    driver.wait_for(lambda: faults.measuring(), deadline_s=300)
+    kill_engine()
+    driver.wait_for(lambda: len(Store(faults.root).failures()) == 1, deadline_s=300)
+    driver.wait_for(lambda: done(results), deadline_s=300)
+    kill_engine()
     code, _, told = driver.end(400)
     assert code == 0, told
-    store = whole(results, 6)
+    store = whole(results, 3)
     assert {failure.cause for failure in store.failures()} == {"engine-dead"}
-    assert 2 <= len(store.failures()) <= 4
+    assert len(store.failures()) <= 2, "the second died between two trials, or as the next began"
+    assert len({trial.incarnation for trial in store.trials()}) == 2
     assert engines() == others
     assert left(cluster.address) == NOTHING
 
 
+@pytest.mark.fault
 def test_a_lane_that_has_not_the_memory_for_a_batch_serves_smaller_ones(
     cluster: RayCluster, started: Start, short_sweep: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -86,8 +88,8 @@ def test_a_lane_that_has_not_the_memory_for_a_batch_serves_smaller_ones(
             },
             "output_tokens": {"distribution": "fixed", "tokens": 2},
         },
-        arrival_rate=[4, 40],
-        duration_s=8,
+        arrival_rate=[6],  # a batch every 2.7 s
+        duration_s=12,
         strategies=[{"strategy": "naive", "backends": "huggingface", "max_batch_size": ROWS}],
     )
     driver = started("sweep", config, "--address", cluster.address, "--lanes", 1, "--results", results)
@@ -96,11 +98,15 @@ def test_a_lane_that_has_not_the_memory_for_a_batch_serves_smaller_ones(
     least = min(vms(replica) for _ in range(20))
     room = least + ROWS * PROMPT_TOKENS * KV_BYTES
     replica.rlimit(resource.RLIMIT_AS, (room, room))
-    code, _, told = driver.end(400)
+    code, output, told = driver.end(400)
     assert code == 0, told
-    for trial in whole(results, 2).trials():
-        print(trial.rate, trial.min_cap, trial.counters if hasattr(trial, "counters") else "")
-    print([f.cause + f.error for f in Store(next(results.iterdir())).failures()])
+    store = whole(results, 1)
+    [trial] = store.trials()
+    assert trial.min_cap is not None
+    assert trial.min_cap < ROWS
+    assert set(store.requests(columns=["status"])["status"].to_pylist()) == {"finished"}
+    assert store.failures() == []
+    assert "cap-fell" in output
     assert left(cluster.address) == NOTHING
 
 
