@@ -4,16 +4,14 @@ The store is the truth and Tune the scheduler: each block is a new Tuner over th
 `done.json`. Whatever stopped a sweep, the same command goes on with what is missing.
 """
 
-import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 from deployments.errors import BackendError
-from deployments.lane_board import LEAST_SHARE, LaneView
-from deployments.reserve import Reserve
+from experiments.block import Driver, fit
 from experiments.budget import NO_LIMITS, Budget, Limit, Limits, Purse, start_budget
 from experiments.cells import Cell, blocks, cells
 from experiments.config import SweepConfig
@@ -21,18 +19,15 @@ from experiments.console import Say
 from experiments.cost_so_far import CostSoFar, cost_of, expected_s
 from experiments.errors import ConfigError, SweepFailed
 from experiments.explain.over_sweep import with_guides
-from experiments.failures import fail_killed
-from experiments.held import held_by
 from experiments.plan import trial_times
 from experiments.preflight import check
 from experiments.progress import SweepProgress
-from experiments.provenance import provenance
 from experiments.reserves import recorded
 from experiments.resolved import Resolved
 from experiments.running_results import RunningResults
 from experiments.simulation.occupancy import with_occupancy
 from experiments.sweep_record import begun, cells_of, check_traffic, resolve_and_record, take_added
-from experiments.where import HERE, Lanes, Where, lanes_of
+from experiments.where import HERE, Where, lanes_of
 from results.cost import spent
 from results.earlier_run import move_aside
 from results.errors import DiskFull, StoreError, one_line
@@ -152,18 +147,6 @@ def _left(planned: Sequence[Cell], store: Store) -> list[Cell]:
     return [cell for cell in planned if cell.cell_id not in done]
 
 
-@dataclass(frozen=True, slots=True)
-class Driver:
-    """What cells are run with."""
-
-    config: SweepConfig
-    store: Store
-    lanes: Lanes
-    reserves: Mapping[str, Reserve]  # by backend that pads
-    budget: Any = None  # the actor that says what may begin; None: everything
-    purse: Purse | None = None  # and what its trials ask it with
-
-
 def _run_blocks(driver: Driver, planned: Sequence[Cell], info: Mapping[str, Any]) -> Limit | None:
     """Until every cell is done, or its tries ran out, or the budget holds one back; which limit did."""
     config, store = driver.config, driver.store
@@ -176,9 +159,9 @@ def _run_blocks(driver: Driver, planned: Sequence[Cell], info: Mapping[str, Any]
     cost = None if price is None else CostSoFar(Store(store.root), info, price, takes_s)
     if driver.budget is not None:
         driver = replace(driver, purse=Purse(budget=driver.budget, expected_s=takes_s, price=price))
-    lanes = watched(driver.lanes.board)
+    lanes = driver.lanes
     with SweepProgress(
-        planned, left, lanes, results, at_once=driver.lanes.count(), times=times, cost=cost
+        planned, left, lanes.views, results, at_once=lanes.count(), times=times, cost=cost
     ) as progress:
         for whole in blocks(planned, config.seed, first_lane=warm):
             block = [cell for cell in whole if cell in left]
@@ -228,114 +211,6 @@ def _page(store: Store) -> str:
         raise
     except Exception as error:  # noqa: BLE001 - a fault of the page, whatever it is
         return f"the page could not be drawn: {one_line(error)}"
-
-
-def watched(board: Any) -> Callable[[], Sequence[LaneView]]:
-    """Asks what the lanes do."""
-    import ray
-
-    def lanes() -> Sequence[LaneView]:
-        seen: Sequence[LaneView] = ray.get(board.view.remote(), timeout=2)
-        return seen
-
-    return lanes
-
-
-def fit(driver: Driver, block: Sequence[Cell], progress: SweepProgress) -> None:
-    """Run the cells of one block in their order, until each is done or its tries ran out. DiskFull or StoreAway."""
-    for _ in range(1 + driver.config.max_failures):
-        lost = _tune(driver, block, progress)
-        block = [cell for cell in block if cell.cell_id in lost]
-        if not block:
-            return
-        for cell in block:
-            progress.say(f"a trial did not begin, trying again: {cell.in_words}")
-    for cell in block:
-        progress.cell_ended(cell.cell_id, failed="its process never began")
-
-
-def _tune(driver: Driver, block: Sequence[Cell], progress: SweepProgress) -> set[str]:
-    """One Tuner over the cells; the ids of those that it gave up too early. DiskFull or StoreAway ends it early."""
-    from ray import tune
-
-    from experiments.runner import CellTrial, Conditions, Halt, Watch
-
-    halt = Halt()
-
-    def store() -> Store:  # which does not wait: it is asked on Tune's own thread
-        return Store(driver.store.root)
-
-    def why(cell_id: str) -> str:
-        failures = store().failures({cell_id})
-        return failures[-1].in_words if failures else "its process ended"
-
-    given_up: set[str] = set()
-
-    def gone(cell_id: str) -> None:
-        """What a trial process that was killed could not tell."""
-        driver.lanes.board.release.remote(cell_id)
-        if driver.budget is not None:
-            driver.budget.ended.remote(cell_id)
-
-    def killed(cell_id: str) -> None:
-        fail_killed(store(), cell_id, held_by(driver.lanes.board, cell_id))
-
-    def lost(cell_id: str) -> None:
-        killed(cell_id)
-        gone(cell_id)
-        given_up.add(cell_id)
-
-    def failed(cell_id: str) -> None:
-        killed(cell_id)
-        if driver.budget is not None:
-            driver.budget.ended.remote(cell_id)
-        progress.say(f"an attempt failed, trying again: {why(cell_id)}")
-
-    def ended(cell_id: str, said: str | None) -> None:
-        try:
-            if halt.error is not None:  # stopped with the others, and left
-                return
-            if halt.look(said):
-                progress.cell_ended(cell_id, failed=said)
-                return
-            if not (done := bool(store().done_cells({cell_id}))):
-                killed(cell_id)
-            progress.cell_ended(cell_id, failed=None if done else said or why(cell_id))
-        finally:
-            gone(cell_id)
-
-    trainable = tune.with_parameters(
-        CellTrial,
-        cells={cell.cell_id: cell for cell in block},
-        conditions=Conditions(
-            root=driver.store.root,
-            isolate=driver.config.isolate,
-            setup=provenance(),
-            reserves=driver.reserves,
-            purse=driver.purse,
-        ),
-    )
-    tune.Tuner(
-        tune.with_resources(trainable, {"cpu": 0, driver.lanes.session.beside: LEAST_SHARE}),
-        param_space={"cell_id": tune.grid_search([cell.cell_id for cell in block])},
-        tune_config=tune.TuneConfig(
-            max_concurrent_trials=driver.lanes.count(),
-            reuse_actors=True,
-            trial_name_creator=lambda trial: trial.config["cell_id"],
-            trial_dirname_creator=lambda trial: trial.config["cell_id"],
-        ),
-        run_config=tune.RunConfig(
-            name=f"block-{secrets.token_hex(4)}",
-            storage_path=f"{driver.lanes.session.folder}/tune",
-            failure_config=tune.FailureConfig(max_failures=driver.config.max_failures),
-            callbacks=[Watch(ended, failed, lost, driver.config.max_failures)],
-            stop=halt,
-            verbose=0,
-        ),
-    ).fit()
-    if halt.error is not None:
-        raise halt.error
-    return given_up
 
 
 def _outcome(

@@ -10,7 +10,7 @@ from deployments.cluster_ray import check_answers, cluster_ray, request_gpus
 from deployments.errors import DeviceError
 from deployments.gpu_claim import claim
 from deployments.gpus import Gpu
-from deployments.lane_board import start_board
+from deployments.lane_board import LaneView, start_board
 from deployments.lanes import NO_LANE_DEADLINE_S
 from deployments.local_ray import local_ray
 from deployments.places import KIND_LABEL, Here, OnCluster, Place, in_use
@@ -21,6 +21,7 @@ from experiments.errors import ConfigError
 from experiments.preflight import lanes_here, size_key
 
 LOOK_EVERY_S = 1.0
+ANSWER_S = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +53,13 @@ class Lanes:
     session: RaySession
     board: Any  # the handle; the lanes go with it
     count: Callable[[], int]  # how many trials may run at the same time now
+
+    def views(self) -> Sequence[LaneView]:
+        """What the lanes do now. Ray's error if the board does not say so soon."""
+        import ray
+
+        seen: Sequence[LaneView] = ray.get(self.board.view.remote(), timeout=ANSWER_S)
+        return seen
 
 
 def lanes_of(config: SweepConfig, where: Where, say: Say) -> AbstractContextManager[Lanes]:

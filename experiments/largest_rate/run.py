@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
 from deployments.interruption import interruptible
+from experiments.block import Driver, fit
 from experiments.cells import Cell
 from experiments.console import Say
 from experiments.inputs import check_inputs, input_hashes
@@ -23,7 +24,7 @@ from experiments.reserves import recorded
 from experiments.resolved import Resolved
 from experiments.simulation.cell_run import run_cell
 from experiments.simulation.premise import Premise
-from experiments.sweep import Driver, drawn, fit, once_started, watched
+from experiments.sweep import drawn, once_started
 from experiments.where import HERE, Where, lanes_of
 from results.earlier_run import move_aside
 from results.errors import StoreError
@@ -101,7 +102,7 @@ def run_measured(
             driver = Driver(config, store, lanes, recorded(info))
 
             def run(cells: Sequence[Cell], into: Store) -> None:
-                with SweepProgress(cells, cells, watched(lanes.board), at_once=lanes.count()) as progress:
+                with SweepProgress(cells, cells, lanes.views, at_once=lanes.count()) as progress:
                     fit(replace(driver, store=into), cells, progress)
 
             return _searched(question, store, info, run, say, guesses=guesses, lanes=lanes.count())

@@ -1,7 +1,7 @@
 """`batchyard capacity --simulate`: the search as the command runs it, against capacities that are known exactly.
 
 Arrivals at equal gaps and answers of one length leave nothing to chance: below μ nothing queues, above it the
-backlog grows from the first batch on. (On real engines it runs cells by `experiments.sweep.fit`, as a sweep does.)
+backlog grows from the first batch on. (On real engines it runs cells by `experiments.block.fit`, as a sweep does.)
 """
 
 import html
