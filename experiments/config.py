@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
 from deployments.backends.engine_args import lane_gpus
 from deployments.models import Dtype, ModelSpec, resolve
-from experiments import consistency
+from experiments import config_warnings, consistency
 from experiments.complaints import problems as complaints
 from experiments.document import Document, Location, Problem, shown
 from experiments.errors import ConfigError
@@ -166,7 +166,7 @@ class SweepConfig(Strict):
     @property
     def warnings(self) -> list[str]:
         """What can run but will not show what it was meant to show."""
-        return consistency.warnings(self)
+        return config_warnings.warnings(self)
 
     @property
     def trace_rates(self) -> tuple[float, ...] | None:

@@ -8,7 +8,7 @@ from deployments.backends.engine_args import SimulatedArgs
 from experiments.capacity import resolve_rates
 from experiments.cells import Cell
 from experiments.config import SweepConfig
-from experiments.consistency import unfilled_now
+from experiments.config_warnings import unfilled_now
 from experiments.console import emit, show, table, tell
 from experiments.cost_so_far import cost_document
 from experiments.plan import LOAD_S, OTHER_LOAD_S, TIMING_S, EarlierRun, Plan, make_plan, to_dict

@@ -7,7 +7,7 @@ from typing import Any
 
 from experiments.cells import Cell, cells, cells_hash
 from experiments.config import ADDED_LATER, SweepConfig
-from experiments.consistency import unfilled_now
+from experiments.config_warnings import unfilled_now
 from experiments.console import Say
 from experiments.errors import ConfigError
 from experiments.inputs import check_inputs, input_hashes, trace_notes
