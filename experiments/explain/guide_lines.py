@@ -11,7 +11,8 @@ is busier, (1 − ρ)·min(w, (N − 1) ÷ λ). Means beside a quantile: a guide
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
-from experiments.explain.explanation import Explanation, Theory
+from experiments.explain.explanation import Explanation
+from experiments.explain.setting_theory import Theory
 from experiments.theory import fill_wait_s, ideal_tokens_per_s, mm1_wait_quantile_s, mm1_wait_s
 from results.findings import Guide
 

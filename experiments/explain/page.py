@@ -4,8 +4,9 @@ import os
 from collections.abc import Sequence
 
 from experiments.explain import engine_figures, memory_figures, rate_figures
-from experiments.explain.explanation import Explanation, Theory
+from experiments.explain.explanation import Explanation
 from experiments.explain.guide_lines import guides
+from experiments.explain.setting_theory import Theory
 from results.report import frame, numbers, series_style
 from results.report.series import Series, backend_name
 

@@ -5,8 +5,9 @@ from html import escape
 
 import plotly.graph_objects as go
 
-from experiments.explain.explanation import Explanation, Point, Theory
+from experiments.explain.explanation import Explanation
 from experiments.explain.guide_lines import PERCENTILES, grid
+from experiments.explain.setting_theory import Point, Theory
 from experiments.theory import fill_wait_s, idle_batch
 from results.findings import Guide
 from results.report import amounts, axes, curve_parts, glossary, headlines, numbers, theme, theory

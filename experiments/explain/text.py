@@ -6,8 +6,9 @@ Rows that say the same are one row: settings of equal capacity, and backends wit
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 
-from experiments.explain.explanation import Explanation, Point, Theory
+from experiments.explain.explanation import Explanation
 from experiments.explain.memory import PaddedMemory, budget_line, trigger_lines
+from experiments.explain.setting_theory import Point, Theory
 from experiments.text_table import Column, lines
 from results.report import numbers
 
