@@ -8,15 +8,11 @@ travels as data in its reply.
 
 import asyncio
 import contextlib
-import dataclasses
-import math
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
-
-import numpy as np
 
 from deployments.backends.backend import Backend, EngineStep, Memory, Output, TellsRoom, Work
 from deployments.backends.registry import create
@@ -25,23 +21,13 @@ from deployments.errors import BackendError, EngineDead
 from deployments.gpu_claim import claim
 from deployments.gpu_watch import GpuWatch
 from deployments.gpus import facts
+from deployments.idle_engine import Sample, outputs_of, reserve_of, timed
 from deployments.models import ModelSpec
 from deployments.padded_memory import PaddedBudget, given, left_free
-from deployments.reserve import NEW_TOKENS, Reserve
-from deployments.reserve import measure as measure_reserve
+from deployments.reserve import Reserve
 from deployments.service import BatchRun, Reply, Service
 from deployments.warming import WarmUp, warm_up
 from strategies.registry import create as create_strategy
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
-    """One timed batch of equal rows on an idle engine; seconds."""
-
-    batch_size: int
-    prompt_tokens: int
-    prefill_s: float  # scheduled → first token of all rows
-    step_s: float  # median gap between tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,12 +114,12 @@ class Replica:
         Later calls run nothing and give what the first one found: an engine that has served a trial is warm.
         None if there is nothing to warm up with. BackendError if a request fails.
         """
-        await self._ready()
+        backend = await self._ready()
         if works and self._warm_up is None:
 
             async def batch(number: int) -> list[Output]:
-                return await self._bare(
-                    [dataclasses.replace(work, request_id=f"{work.request_id}-{number}") for work in works]
+                return await outputs_of(
+                    backend, [replace(work, request_id=f"{work.request_id}-{number}") for work in works]
                 )
 
             self._warm_up = await warm_up(batch)
@@ -142,7 +128,7 @@ class Replica:
     async def run_bare(self, works: Sequence[Work]) -> float:
         """One batch straight through the idle engine; seconds. BackendError if a request fails."""
         begun_s = time.monotonic()
-        await self._bare(works)
+        await outputs_of(await self._ready(), works)
         return time.monotonic() - begun_s
 
     async def devices(self) -> Devices:
@@ -160,39 +146,14 @@ class Replica:
 
         A prompt that the context has no room for is cut; the sample says to what.
         """
-        backend = await self._ready()
-        prompt_tokens = max(1, min(prompt_tokens, backend.limits.context_tokens - output_tokens))
-        outputs = await self._bare(_equal_rows(backend, batch_size, prompt_tokens, output_tokens))
-        begun = min(output.scheduled_s or math.inf for output in outputs)
-        gaps = np.concatenate([np.diff(output.token_s) for output in outputs])
-        return Sample(
-            batch_size=batch_size,
-            prompt_tokens=prompt_tokens,
-            prefill_s=max(output.token_s[0] for output in outputs) - begun,
-            step_s=float(np.median(gaps)),
-        )
+        return await timed(await self._ready(), batch_size, prompt_tokens, output_tokens)
 
     async def measure_reserve(self, prompt_tokens: int) -> Reserve | None:
         """What padded batches take beside their keys and values: two small ones on the idle engine.
 
         None where the engine does not pad, or its memory or what a token takes is not known. BackendError.
         """
-        backend = await self._ready()
-        each, limit = backend.setup.get("kv_bytes_per_token"), backend.limits.context_tokens
-        if not isinstance(backend, TellsRoom) or each is None:
-            return None
-        backend.reset_memory()
-        await self._bare(_equal_rows(backend, 1, 1, 2))  # what the first batch of all takes is not given back
-        rest = backend.room()
-        if rest is None or backend.memory().peak_bytes is None:
-            return None
-
-        async def peak(rows: int, prompt_tokens: int, new_tokens: int) -> int:
-            backend.reset_memory()
-            await self._bare(_equal_rows(backend, rows, prompt_tokens, new_tokens))
-            return max(0, (backend.memory().peak_bytes or 0) - rest.used_bytes)
-
-        return await measure_reserve(peak, min(prompt_tokens, limit - NEW_TOKENS), each)
+        return await reserve_of(await self._ready(), prompt_tokens)
 
     async def budget(self, reserve: Reserve | None, row_tokens: int) -> Mapping[str, Any] | None:
         """What padded batches may take: the bytes that were given, or what the reserve leaves; None: no limit.
@@ -298,30 +259,7 @@ class Replica:
         await self._backend.check()
         return self._backend
 
-    async def _bare(self, works: Sequence[Work]) -> list[Output]:
-        """The outputs of one batch that no trial counts."""
-        backend = await self._ready()
-        outputs: list[Output] = []
-        await backend.run(works, outputs.append)
-        if failed := [output for output in outputs if output.status != "finished"]:
-            raise BackendError(f"a request failed before the trial: {failed[0].error}")
-        backend.take_steps()
-        return outputs
-
     def _serving(self) -> Service:
         if self._service is None:
             raise EngineDead("the replica serves no trial: it is not the one that the trial began with")
         return self._service
-
-
-def _equal_rows(backend: Backend, rows: int, prompt_tokens: int, output_tokens: int) -> list[Work]:
-    """Of random ids: neither timing nor memory sees them."""
-    rng = np.random.default_rng([rows, prompt_tokens])
-    return [
-        Work(
-            request_id=f"measure-{uuid.uuid4().hex}",
-            prompt_ids=rng.integers(0, backend.limits.vocabulary, prompt_tokens).tolist(),
-            output_tokens=output_tokens,
-        )
-        for _ in range(rows)
-    ]

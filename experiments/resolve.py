@@ -11,11 +11,11 @@ from typing import Any
 
 from deployments import serve_loop
 from deployments.errors import BackendError, ModelError, last_line
+from deployments.idle_engine import Sample
 from deployments.lane_board import board
 from deployments.lanes import Call, Load, free_lane, occupy, raised_there, while_there
 from deployments.models import Dtype, pick_dtype, weakest
 from deployments.places import NODE_LABEL, Place
-from deployments.replica import Sample
 from deployments.virtual.step_model import StepModel
 from experiments.capacity import BUDGET, Probe, fit, probes, resolve_rates, to_record
 from experiments.config import SweepConfig

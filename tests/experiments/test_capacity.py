@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deployments.replica import Sample
+from deployments.idle_engine import Sample
 from deployments.virtual.step_model import Linear
 from experiments.capacity import (
     capacity,

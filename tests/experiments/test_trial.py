@@ -16,6 +16,7 @@ from deployments.backends.backend import Output, Work
 from deployments.backends.engine_args import SimulatedArgs
 from deployments.backends.simulated import Simulated
 from deployments.errors import EngineDead, OutOfMemory
+from deployments.idle_engine import Sample
 from deployments.lanes import Call
 from deployments.replica import Account, Progress
 from deployments.service import Reply
@@ -172,7 +173,7 @@ async def test_the_drain_limit_cuts_off_and_what_is_left_is_unfinished(make_cell
 
     async def without_probe(method: str, *args: Any) -> Any:
         if method == "measure":
-            return deployments.replica.Sample(batch_size=1, prompt_tokens=1, prefill_s=1.0, step_s=1.0)
+            return Sample(batch_size=1, prompt_tokens=1, prefill_s=1.0, step_s=1.0)
         return await call(method, *args)
 
     trial, store = await run_trial(cell, tmp_path, call=without_probe)

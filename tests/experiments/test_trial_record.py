@@ -13,8 +13,9 @@ import pytest
 
 import experiments.trial
 from deployments.errors import EngineDead
+from deployments.idle_engine import Sample
 from deployments.lanes import Call
-from deployments.replica import Devices, Replica, Sample
+from deployments.replica import Devices, Replica
 from experiments.config import SweepConfig
 from experiments.failures import failure_of
 from experiments.traffic import traffic
