@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from deployments.backends.backend import Work
-from deployments.client import Client, Exchange
+from deployments.client import Client
 from deployments.clock import handshake
 from deployments.cpu_time import CpuTime
 from deployments.errors import EngineDead
@@ -28,7 +28,8 @@ from deployments.reserve import Reserve
 from deployments.warming import WarmUp
 from experiments.cells import Cell
 from experiments.errors import TrialError
-from experiments.rows import Row, batch_rows, request_id, request_row, sample_row, settings, step_rows
+from experiments.rows import request_id, settings
+from experiments.trial_rows import TrialRows
 from results import records
 from results.attempt import Attempt
 from results.records import Clock, Trial
@@ -38,7 +39,6 @@ from workloads.workload import workload_hash
 PROBE_PROMPT_TOKENS, PROBE_OUTPUT_TOKENS = 32, 8
 PROBE_S, FEWEST_PROBES, MOST_PROBES = 1.0, 2, 8  # as many probes as fit into a second, within these bounds
 SAMPLE_EVERY_S = 1.0
-FLUSH_EVERY_S = 5.0
 PREPARE_DEADLINE_S = 1_800.0  # a deadline for engines that hang: a slow warm-up takes minutes
 ABORT_DEADLINE_S = 60.0
 
@@ -98,12 +98,8 @@ class TrialRun:
         self._begun_s = time.monotonic()
         self._started_at = datetime.now(UTC).isoformat(timespec="seconds")
         self._offset_s = 0.0
-        self._unwritten: list[Exchange] = []
-        self._samples: list[Row] = []
-        self._ended = self._all_failed = 0
-        self._last_received_s = 0.0
-        self._first_error = ""
-        self._client = Client(self._generate, self._name, self._take)
+        self._rows = TrialRows(attempt, self._settings, self._shift_s)
+        self._client = Client(self._generate, self._name, self._rows.take)
 
     async def run(self) -> Trial:
         """Measure. TrialError if the attempt must not count."""
@@ -129,7 +125,7 @@ class TrialRun:
             account: Account = await self._call("end")
             self._check(account, incarnation)
             drift = (await handshake(self._ping)).offset_s - clock.offset_s
-        await self._write(account)
+        await self._rows.write_rest(account)
         return Trial(
             cell_id=cell.cell_id,
             attempt=self._attempt.number,
@@ -158,7 +154,7 @@ class TrialRun:
             memory_kind=account.memory.kind,
             started_at=self._started_at,
             prepare_s=prepared_s - self._begun_s,
-            measured_s=self._last_received_s - requests[0].planned_s,
+            measured_s=self._rows.last_received_s - requests[0].planned_s,
             total_s=time.monotonic() - self._begun_s,
             setup=self._setup,
             warm_up=records.WarmUp(**asdict(warm_up)) if warm_up else None,
@@ -198,7 +194,7 @@ class TrialRun:
         """Send and drain; True if the drain limit cut something off."""
         ended = asyncio.Event()
         watch = asyncio.create_task(self._watch())
-        flush = asyncio.create_task(self._flush(ended))
+        flush = asyncio.create_task(self._rows.flush(ended))
         try:
             await self._client.send(requests)
             drained = await self._client.drain(requests[-1].planned_s + self._cell.drain_limit_s)
@@ -216,7 +212,7 @@ class TrialRun:
                 await watch
             ended.set()
             await flush  # not cancelled: a thread would go on writing rows that `finish` misses
-            await asyncio.to_thread(self._attempt.write_samples, self._samples)
+            await self._rows.write_samples()
 
     def _must_live(self) -> None:
         if self._client.lost is not None:
@@ -226,33 +222,9 @@ class TrialRun:
         self._must_live()
         if account.incarnation != incarnation:
             raise EngineDead("the replica was replaced during the trial")
-        if self._all_failed == self._ended:
-            raise TrialError("all-failed", f"all {self._ended} requests failed: {self._first_error}")
-
-    async def _write(self, account: Account) -> None:
-        shift_s = self._offset_s + self._client.start_s
-        rows = [
-            *batch_rows(self._settings, account.runs, shift_s, lockstep=not account.joinable),
-            *step_rows(self._settings, account.steps, shift_s),
-        ]
-        await self._write_requests()
-        await asyncio.to_thread(self._attempt.write_batches, rows)
-
-    async def _flush(self, ended: asyncio.Event) -> None:
-        while not ended.is_set():
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(ended.wait(), FLUSH_EVERY_S)
-            await self._write_requests()
-
-    async def _write_requests(self) -> None:
-        exchanges, self._unwritten = self._unwritten, []  # here, not in the thread: replies come in between
-        shift_s = self._offset_s + self._client.start_s
-
-        def write() -> None:
-            rows: list[Row] = [request_row(self._settings, exchange, shift_s) for exchange in exchanges]
-            self._attempt.write_requests(rows)
-
-        await asyncio.to_thread(write)
+        rows = self._rows
+        if rows.failed == rows.ended:
+            raise TrialError("all-failed", f"all {rows.ended} requests failed: {rows.first_error}")
 
     async def _watch(self) -> None:
         """At its start and once a second: a sample, and for whoever watches how the trial stands."""
@@ -261,7 +233,7 @@ class TrialRun:
         while True:
             with contextlib.suppress(Exception):  # watching must not end a trial
                 progress: Progress = await self._call("progress")
-                self._samples.append(self._sample(progress, client_cpu.used_s()))
+                self._rows.sample(progress, sent=self._client.sent, client_cpu_s=client_cpu.used_s())
                 if before is not None:
                     rate = (progress.tokens - before.tokens) / (progress.at_s - before.at_s)
                     self._report(self._state(progress, rate))
@@ -269,15 +241,9 @@ class TrialRun:
             elapsed_s = time.monotonic() - self._client.start_s
             await asyncio.sleep(SAMPLE_EVERY_S - elapsed_s % SAMPLE_EVERY_S)
 
-    def _sample(self, progress: Progress, client_cpu_s: float) -> Row:
-        return sample_row(
-            self._settings,
-            progress,
-            self._offset_s + self._client.start_s,
-            sent=self._client.sent,
-            ended=self._ended,
-            client_cpu_s=client_cpu_s,
-        )
+    def _shift_s(self) -> float:
+        """The replica's clock at trial start."""
+        return self._offset_s + self._client.start_s
 
     def _state(self, progress: Progress, tokens_per_s: float) -> State:
         cell = self._cell
@@ -312,16 +278,6 @@ class TrialRun:
             prompt_ids=request.prompt_ids,
             output_tokens=request.output_tokens,
         )
-
-    def _take(self, exchange: Exchange) -> None:
-        self._unwritten.append(exchange)
-        self._ended += 1
-        self._last_received_s = max(self._last_received_s, exchange.received_s)
-        status = exchange.reply.output.status if exchange.reply else "failed"
-        if status == "failed":
-            self._all_failed += 1
-            error = exchange.reply.output.error if exchange.reply else exchange.error
-            self._first_error = self._first_error or error or "unknown"
 
 
 def _node(place: Place) -> Mapping[str, Any]:

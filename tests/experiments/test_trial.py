@@ -12,6 +12,7 @@ import pytest
 
 import deployments.replica
 import experiments.trial
+import experiments.trial_rows
 from deployments.backends.backend import Output, Work
 from deployments.backends.engine_args import SimulatedArgs
 from deployments.backends.simulated import Simulated
@@ -416,7 +417,7 @@ async def test_a_second_attempt_on_the_same_lane_refuses_calls_of_the_first(
 async def test_rows_are_written_while_the_trial_runs(
     make_cell: MakeCell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(experiments.trial, "FLUSH_EVERY_S", 0.02)
+    monkeypatch.setattr(experiments.trial_rows, "FLUSH_EVERY_S", 0.02)
     cell = make_cell("dynamic")
     near = direct(await started(cell))
     parts: list[int] = []
@@ -433,7 +434,7 @@ async def test_rows_are_written_while_the_trial_runs(
 
 async def test_a_slow_disk_loses_no_row(make_cell: MakeCell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """A write that is under way when the trial ends is waited for."""
-    monkeypatch.setattr(experiments.trial, "FLUSH_EVERY_S", 0.001)
+    monkeypatch.setattr(experiments.trial_rows, "FLUSH_EVERY_S", 0.001)
     write = experiments.trial.Attempt.write_requests
 
     slow: list[int] = []
