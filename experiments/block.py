@@ -15,6 +15,7 @@ from experiments.held import held_by
 from experiments.progress import SweepProgress
 from experiments.provenance import provenance
 from experiments.where import Lanes
+from results.patience import patience_s
 from results.store import Store
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class Driver:
 
 
 class Told:
-    """What is done about what Tune tells of trials. It does so on its own thread, which no wait may hold up."""
+    """What is done about what Tune tells of trials. It does so on its own thread, which no wait for a folder may hold up."""
 
     def __init__(self, driver: Driver, progress: SweepProgress, halt: "Halt") -> None:
         self._driver, self._progress, self._halt = driver, progress, halt
@@ -69,8 +70,8 @@ class Told:
             self._let_go(cell_id)
 
     def _store(self) -> Store:
-        """One that does not wait."""
-        return Store(self._driver.store.root)
+        """One that waits for no folder, but for an object store as it is given up at once."""
+        return Store(self._driver.store.root, wait_s=patience_s(self._driver.store.root))
 
     def _why(self, cell_id: str) -> str:
         failures = self._store().failures({cell_id})

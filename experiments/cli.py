@@ -23,6 +23,7 @@ from experiments.commands import (
 )
 from experiments.commands.usage import OneLineUsage
 from experiments.console import show
+from results.unanswered import end_without
 
 app = typer.Typer(cls=OneLineUsage, no_args_is_help=True, add_completion=True, pretty_exceptions_enable=False)
 
@@ -68,4 +69,8 @@ def batchyard(
 def main() -> None:
     """Entry point."""
     prepare_environment()  # before anything imports ray
-    app()
+    try:
+        app()
+    except SystemExit as ended:
+        end_without(ended.code)
+        raise

@@ -84,14 +84,14 @@ def run_sweep(
         left = _left(planned, store)
         stopped_at = _held_back(config, store, planned, left, info, limits) if left else None
         if not left or stopped_at is not None:  # no GPU is asked for
-            with SweepLock(root):
+            with SweepLock(root, say):
                 take_added(config, store)
                 return _outcome(root, planned, store, ran=0, stopped_at=stopped_at)
     check(config, say, gpus_here=where.address is None)
     opening = lanes_of(config, where, say)
     if fresh:
-        move_aside(root)
-    with SweepLock(root) as note:
+        move_aside(root, say)
+    with SweepLock(root, say) as note:
         if note:
             say(note)
         info = begun(config, store)

@@ -15,6 +15,7 @@ from experiments.provenance import provenance
 from experiments.resolved import Resolved
 from experiments.traffic import traffic
 from results.address import place
+from results.earlier_run import refuse_remains
 from results.errors import StoreError, one_line
 from results.store import Store
 from results.sweep_document import RESOLVED, check_sweep
@@ -34,6 +35,7 @@ def begun(config: SweepConfig, store: Store) -> dict[str, Any] | None:
     """
     info = store.read_sweep()
     if info is None:
+        refuse_remains(store)
         return None
     check_sweep(info, store.root, RESOLVED)
     if info["config_hash"] != config.config_hash:

@@ -6,8 +6,12 @@ that a results folder is named, listed and read by the same code; `opened` gives
 An object store has no folders, links or renames, but an object appears whole and at once where it is written, and
 who lists after that sees it. Credentials are those of the environment or of the usual files (~/.aws, an instance's
 role, gcloud's): an address is shown, recorded and typed again, so one that carries any is refused.
+
+A server that does not answer is given up soon: pyarrow would ask S3 for a minute and a half, and Google for a quarter
+of an hour. Who must wait for it asks again (results/patience.py).
 """
 
+import errno
 import os
 import re
 from collections.abc import Iterator
@@ -18,6 +22,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Self, TypeAlias
 
 from results.errors import StoreError, one_line, said
+from results.unanswered import interruptibly
 
 if TYPE_CHECKING:
     from pyarrow import fs
@@ -25,6 +30,9 @@ if TYPE_CHECKING:
 _ADDRESS = re.compile(r"([a-z][a-z0-9+]+):/+(.*)", re.DOTALL)  # a Path makes one slash of two
 _SCHEMES = ("s3", "gs")
 AT_ONCE = "allow_delayed_open=true"  # a small object is one request, instead of an upload in three
+S3_TRIES = 2  # of a request, each given up after 3 s without an answer
+GS_TRIES_S = 5  # for which a request is tried
+EMULATOR = "STORAGE_EMULATOR_HOST"  # as Google's own libraries have it
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,17 +104,22 @@ class Address:
 
     def iterdir(self) -> Iterator[Self]:
         """What is in it, as far as one name; nothing where there is nothing."""
-        for info in self.listed():
-            yield self / info.base_name
+        found = self.listed(
+            recursive=self.scheme == "gs"
+        )  # where pyarrow sees no folder that was not made as one
+        for name in dict.fromkeys(
+            one.path.removeprefix(self.path).strip("/").partition("/")[0] for one in found
+        ):
+            yield self / name
 
     def listed(self, *, recursive: bool = False) -> "list[fs.FileInfo]":
-        """What is in it, or all that is below it."""
+        """What is in it, or all that is below it; of gs:// without the folders in it, unless all is asked for."""
         from pyarrow import fs
 
         filesystem, path = opened(self)
         selector = fs.FileSelector(path, allow_not_found=True, recursive=recursive)
         with _reading(self):
-            return list(filesystem.get_file_info(selector))
+            return list(interruptibly(lambda: filesystem.get_file_info(selector)))
 
     def read_bytes(self) -> bytes:
         """The whole object. OSError as of a file."""
@@ -115,7 +128,7 @@ class Address:
     def _kind(self) -> str:
         filesystem, path = opened(self)
         with _reading(self):
-            return str(filesystem.get_file_info(path).type.name)
+            return str(interruptibly(lambda: filesystem.get_file_info(path)).type.name)
 
 
 Place: TypeAlias = Path | Address
@@ -124,9 +137,11 @@ Place: TypeAlias = Path | Address
 @contextmanager
 def _reading(address: Address) -> Iterator[None]:
     """A service that cannot be asked is no place where nothing is."""
+    from pyarrow import ArrowException
+
     try:
         yield
-    except OSError as error:
+    except (OSError, ArrowException) as error:  # the latter of credentials that cannot be used
         raise StoreError(f"{address} cannot be looked at: {said(error)}") from error
 
 
@@ -163,16 +178,45 @@ def _filesystem(scheme: str, bucket: str, query: str) -> "fs.FileSystem":
     """Once in a process: finding the region of a bucket is a request."""
     from pyarrow import fs
 
-    address = f"{scheme}://{bucket}{query}"
-    more = f"{'&' if query else '?'}{AT_ONCE}" if scheme == "s3" else ""
     try:
-        return fs.FileSystem.from_uri(address + more)[0]
+        if scheme == "s3":
+            return interruptibly(lambda: _s3(bucket, query))
+        return fs.FileSystem.from_uri(_gs(bucket, query))[0]
     except (OSError, ValueError) as error:
-        raise StoreError(f"{address} cannot be opened: {one_line(error)}") from error
+        raise StoreError(f"{scheme}://{bucket}{query} cannot be opened: {one_line(error)}") from error
+
+
+def _s3(bucket: str, query: str) -> "fs.FileSystem":
+    """An address cannot say how often is tried, so what it says is taken over, and the bucket's region with it."""
+    from pyarrow import fs
+
+    said_so, _ = fs.FileSystem.from_uri(_asked(f"s3://{bucket}{query}", AT_ONCE))
+    _, (options,) = said_so.__reduce__()
+    return fs.S3FileSystem(**options, retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=S3_TRIES))
+
+
+def _gs(bucket: str, query: str) -> str:
+    """What pyarrow is asked for: of an emulator without credentials, of which it takes none."""
+    if not (emulator := os.environ.get(EMULATOR)):
+        return _asked(f"gs://{bucket}{query}", f"retry_limit_seconds={GS_TRIES_S}")
+    scheme, _, host = emulator.rpartition("://")
+    where = f"scheme={scheme or 'http'}&endpoint_override={host.rstrip('/')}"
+    return _asked(f"gs://anonymous@{bucket}{query}", f"retry_limit_seconds={GS_TRIES_S}&{where}")
+
+
+def _asked(address: str, options: str) -> str:
+    return f"{address}{'&' if '?' in address else '?'}{options}"
 
 
 def head(where: Place, count: int | None = None) -> bytes:
     """The first bytes of what is there, or all. OSError if it cannot be read."""
     filesystem, path = opened(where)
-    with filesystem.open_input_file(path) as file:
-        return bytes(file.read(count))
+
+    def read() -> bytes:
+        try:
+            with filesystem.open_input_file(path) as file:
+                return bytes(file.read(count))
+        except ValueError as error:  # of gs:// where it was deleted meanwhile
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path) from error
+
+    return interruptibly(read) if isinstance(where, Address) else read()

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from results.errors import StoreError, one_line
 from results.records import Trial
 from results.store_files import StoreFiles
+from results.unanswered import interruptibly
 
 DONE = "done.json"
 AT_A_TIME = 16  # requests to an object store
@@ -54,8 +55,11 @@ class DoneDocuments:
             with contextlib.suppress(StoreError):  # whoever asks for it says so
                 self._known[key] = self._read(*key)
 
-        with ThreadPoolExecutor(AT_A_TIME) as threads:
-            list(threads.map(read, [key for key in keys if key not in self._known]))
+        def read_all() -> None:
+            with ThreadPoolExecutor(AT_A_TIME) as threads:
+                list(threads.map(read, [key for key in keys if key not in self._known]))
+
+        interruptibly(read_all)
 
     def _read(self, cell_id: str, number: int) -> DoneDocument:
         path = f"{self._files.folder(cell_id, number)}/{DONE}"

@@ -2,8 +2,14 @@
 
 import errno
 import os
+import re
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})  # no space, no quota, larger than a file may be
+
+
+_GOOGLE = re.compile(
+    r"google::cloud::Status\((\w+): [^,]*, with a last message of (.*?)(?: error_info=|$)", re.DOTALL
+)
 
 
 class StoreError(Exception):
@@ -48,6 +54,16 @@ def cannot_write(path: str, error: OSError) -> StoreError:
     return StoreError(f"{path} cannot be written: {said(error)}{culprit}; give a folder that can be")
 
 
-def said(error: OSError) -> str:
+def said(error: Exception) -> str:
     """What the system says, without what a library puts around it."""
-    return os.strerror(error.errno) if error.errno else one_line(error)
+    if isinstance(error, OSError) and error.errno:
+        return os.strerror(error.errno)
+    if (google := _GOOGLE.search(str(error))) is None:
+        return one_line(error)
+    code, why = google.groups()
+    if "OAuth2 access token" not in why:
+        return f"{code}: {one_line(Exception(why))}"
+    return (
+        f"no credentials of Google Cloud could be used ({why.rpartition('error message was: ')[2].removeprefix('PerformWork() - ').strip(' .')}); set "
+        "GOOGLE_APPLICATION_CREDENTIALS to a key file, or `gcloud auth application-default login`"
+    )

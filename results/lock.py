@@ -9,6 +9,7 @@ there results/object_lock.py holds it.
 import contextlib
 import fcntl
 import os
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
@@ -47,12 +48,15 @@ def refuse_if_driven(store_root: str | os.PathLike[str]) -> None:
 class SweepLock:
     """Context manager that holds the sweep in `store_root`; `note` says what was taken over, if anything.
 
+    `say` is told what leaving it waits for.
+
     Entering gives the note (None: the lock was free). StoreError names the first driver if it lives, or
     if that cannot be known from here because it runs on another host.
     """
 
-    def __init__(self, store_root: str | os.PathLike[str]) -> None:
+    def __init__(self, store_root: str | os.PathLike[str], say: Callable[[str], None] | None = None) -> None:
         self.note: str | None = None
+        self._say = say
         root = place(store_root)
         self._object = ObjectLock(root) if isinstance(root, Address) else None
         self._path = Path(root).absolute() / LOCK
@@ -85,7 +89,7 @@ class SweepLock:
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._object is not None:
-            self._object.release()
+            self._object.release(self._say)
         elif self._path.exists() and self._path.read_text() == self._mine:
             self._path.unlink()
             self._remove_empty()

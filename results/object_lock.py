@@ -12,9 +12,13 @@ import contextlib
 import os
 import random
 import secrets
+import signal
 import socket
 import threading
 import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -23,11 +27,13 @@ from results.attempt import move_into_place
 from results.driver import Driver, refuse_or_explain, this_driver
 from results.errors import StoreError
 from results.sweep_folder import LOCK
+from results.unanswered import begun, interruptibly
 
 BEAT_S = 20.0
 DEAD_S = 90.0  # without a sign of life; a service that is out of reach is waited for as long
 TRIES = 5
 PAUSE_S = 1.0  # at most, of one that steps back
+SILENT_S, GIVE_BACK_S, LOOK_EVERY_S = 1.0, 5.0, 0.1
 
 
 class ObjectLock:
@@ -58,9 +64,29 @@ class ObjectLock:
         self.refuse()
         raise StoreError(f"{self._root}: another driver begins at the same time; try again")
 
-    def release(self) -> None:
-        """Give it back."""
+    def release(self, say: Callable[[str], None] | None = None) -> None:
+        """Give it back, or leave it where the service does not answer: this host then takes it over.
+
+        `say` is told what is waited for, and Ctrl-C ends that.
+        """
         self._over.set()
+        given = begun(self._give_back)
+        if _within(given, SILENT_S):
+            return
+        tell = say or (lambda _: None)
+        with asked_to_leave() as leave:
+            tell(
+                f"waiting for {self._root} to take its lock back, {GIVE_BACK_S:g} s at most; Ctrl-C leaves it there"
+            )
+            end_s = time.monotonic() + GIVE_BACK_S
+            while not _within(given, LOOK_EVERY_S) and not leave.is_set() and time.monotonic() < end_s:
+                pass
+        if not given.done():
+            tell(
+                f"the lock stays: on this host the next driver takes it over, on another it is told to delete {self._mine}"
+            )
+
+    def _give_back(self) -> None:
         if self._beating is not None:
             self._beating.join()
         self._delete(self._mine)
@@ -96,12 +122,12 @@ class ObjectLock:
         }
 
     def _write(self) -> None:
-        move_into_place(*opened(self._mine), this_driver().encode())
+        interruptibly(lambda: move_into_place(*opened(self._mine), this_driver().encode()))
 
     def _delete(self, lock: Address) -> None:
         filesystem, path = opened(lock)
         with contextlib.suppress(OSError):  # it is gone
-            filesystem.delete_file(path)
+            interruptibly(lambda: filesystem.delete_file(path))
 
     def _beat(self) -> None:
         while not self._over.wait(self._beat_s):
@@ -110,6 +136,24 @@ class ObjectLock:
             ):  # out of reach, or gone: deleted by somebody who was told to
                 if self._mine.exists():
                     self._write()
+
+
+def _within(future: Future[None], span_s: float) -> bool:
+    return future in wait([future], span_s).done
+
+
+@contextmanager
+def asked_to_leave() -> Iterator[threading.Event]:
+    """Set by Ctrl-C in this block, also where who ends ignores it."""
+    leave = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield leave
+        return
+    earlier = signal.signal(signal.SIGINT, lambda *_: leave.set())
+    try:
+        yield leave
+    finally:
+        signal.signal(signal.SIGINT, earlier)
 
 
 def _text(lock: Address) -> str:

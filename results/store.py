@@ -22,7 +22,7 @@ from pydantic import ValidationError
 from results.address import place
 from results.attempt import Attempt
 from results.done_documents import DONE, DoneDocuments
-from results.errors import FutureVersion, StoreError, one_line
+from results.errors import FutureVersion, StoreAway, StoreError, one_line
 from results.records import BATCHES, REQUESTS, SAMPLES, SCHEMA_VERSION, Failure, LaneTime, Trial
 from results.store_files import StoreFiles
 from results.sweep_document import check_kinds
@@ -113,6 +113,8 @@ class Store:
                 path = f"{self._files.folder(cell_id, number)}/{FAILED}"
                 try:
                     failures.append(Failure.model_validate(self._files.read_document(path)))
+                except StoreAway:
+                    raise
                 except (StoreError, ValidationError) as error:
                     self._report(f"{path} cannot be read: {one_line(error)}")
         return failures
@@ -149,6 +151,8 @@ class Store:
             document = self._files.read_document(f"{self._files.folder(cell_id, number)}/{name}")
             written = document.get("trial", document).get("lane_time")
             return None if written is None else LaneTime.model_validate(written)
+        except StoreAway:
+            raise
         except (StoreError, ValidationError, AttributeError):
             return None
 
@@ -185,6 +189,8 @@ class Store:
                 if name.startswith("requests-") and name.endswith(".parquet"):
                     try:
                         tables.append(self._files.read_part(f"{folder}/{name}", REQUESTS))
+                    except StoreAway:
+                        raise
                     except StoreError as error:
                         self._report(str(error))
         return pa.concat_tables(tables).sort_by(
@@ -202,6 +208,8 @@ class Store:
                 try:
                     tables.append(self._read_parts(kind, cell_id, current, read))
                     break
+                except StoreAway:
+                    raise
                 except StoreError as error:
                     self._put_aside(cell_id, current, str(error))
                     current = self.done_cells({cell_id}).get(cell_id)
@@ -229,8 +237,8 @@ class Store:
             return False
         try:
             done = self._done[cell_id, number]
-        except FutureVersion:
-            raise  # running the cell again would hide newer results
+        except (FutureVersion, StoreAway):
+            raise  # running the cell again would hide newer results, or those that cannot be read now
         except StoreError as error:
             self._put_aside(cell_id, number, str(error))
             return False

@@ -65,7 +65,8 @@ class StoreFiles:
 
     def must_be_there(self) -> None:
         """StoreAway if a folder that is waited for is not there."""
-        self.patience.ask(self._must_be_there)
+        if not self.patience.remote:
+            self.patience.ask(self._must_be_there)
 
     def attempts(self, cell_ids: Collection[str] | None = None) -> dict[str, dict[int, dict[str, int]]]:
         """List cell id → attempt number → file name → size in bytes; of some cells if `cell_ids` says so."""
@@ -115,7 +116,7 @@ class StoreFiles:
             raise cannot_write(folder, error) from error
 
     def _must_be_there(self) -> None:
-        if self.patience.wait_s and not self.patience.remote and not os.path.isdir(self.path):
+        if self.patience.wait_s and not os.path.isdir(self.path):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.path)
 
     def _look(self, what: str | fs.FileSelector) -> Any:
@@ -124,7 +125,7 @@ class StoreFiles:
         def look() -> Any:
             try:
                 return self.filesystem.get_file_info(what)
-            except OSError as error:
+            except (OSError, pa.ArrowException) as error:  # the latter of credentials
                 path = what if isinstance(what, str) else what.base_dir
                 raise StoreError(f"{path} cannot be looked at: {said(error)}") from error
 

@@ -14,7 +14,7 @@ MARKS = (SWEEP, LOCK)
 def is_sweep(folder: Place) -> bool:
     """Whether a sweep has begun in this folder."""
     if isinstance(folder, Address):  # where each driver has a lock of its own
-        return any(one.name.startswith(MARKS) for one in folder.iterdir())
+        return any(one.base_name.startswith(MARKS) for one in folder.listed())
     return any(os.path.isfile(folder / mark) for mark in MARKS)  # unlike `is_file` it raises nothing
 
 

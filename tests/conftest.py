@@ -23,8 +23,9 @@ from deployments.gpu_selection import VARIABLE
 from deployments.local_ray import prepare
 from deployments.models import ModelSpec
 from deployments.vllm_build import cuda_build
+from tests.gs_server import GsServer
 from tests.s3_server import S3Server
-from tests.s3_server import s3_server as serving_s3
+from tests.server_process import ServerProcess, serving
 from tests.tiny_model import save_tiny_model
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -64,16 +65,34 @@ def small_disk(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
 @pytest.fixture(scope="session")
 def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     """A real one, for all; `bucket` gives a place in it."""
-    with serving_s3(tmp_path_factory.mktemp("s3")) as server:
+    with serving(S3Server, tmp_path_factory.mktemp("s3")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def gs_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GsServer]:
+    """The same of Google's."""
+    with serving(GsServer, tmp_path_factory.mktemp("gs")) as server:
         yield server
 
 
 @pytest.fixture
 def bucket(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> str:
     """The address of an empty bucket, with what is needed to reach it in the environment."""
-    for name, value in s3_server.environment.items():
+    return in_reach(s3_server, monkeypatch)
+
+
+@pytest.fixture(params=["s3_server", "gs_server"], ids=["s3", "gs"])
+def any_bucket(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The same, of each kind of object store."""
+    return in_reach(request.getfixturevalue(request.param), monkeypatch)
+
+
+def in_reach(server: ServerProcess, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A new bucket of it."""
+    for name, value in server.environment.items():
         monkeypatch.setenv(name, value)
-    return s3_server.bucket()
+    return server.bucket()
 
 
 @pytest.fixture(scope="session")

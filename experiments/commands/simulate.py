@@ -78,13 +78,13 @@ def run(simulation: "Simulation", results: Place, *, fresh: bool, again: str, as
     from results.earlier_run import move_aside
 
     root = simulation.root(results)
-    if fresh:
-        move_aside(root)
     for name, premise in simulation.premises.items():
         tell(f"simulated {name}: {premise.text}")
     if simulation.durations is not None:
         tell(f"durations: {simulation.durations}")
     try:
+        if fresh:
+            move_aside(root, tell)
         outcome = run_simulation(simulation, root, tell)
     except KeyboardInterrupt:
         tell(f"interrupted; nothing that was done is lost: `{again}` goes on")

@@ -10,6 +10,7 @@ from experiments.cells import Cell
 from experiments.largest_rate.question import Question
 from experiments.largest_rate.search import Bracket, Judged, Try, Verdicts, bracket, next_try
 from experiments.resolved import Resolved
+from results.patience import patience_s
 from results.records import Trial
 from results.service_level import Judgement, judge
 from results.store import Store
@@ -71,7 +72,7 @@ class Answers:
     ) -> None:
         """`guesses`: by place of the setting, a rate to begin at; else a share of its saturation."""
         self._question, self._store, self._resolved = question, store, resolved
-        self._at_once = Store(store.place / AT_ONCE)
+        self._at_once = Store(store.place / AT_ONCE, wait_s=patience_s(store.place))
         self._guesses = guesses or {}
         self._judged: dict[str, Judgement] = {}
         self._saturations: dict[str, float | None] = {}

@@ -26,9 +26,10 @@ from experiments.simulation.cell_run import run_cell
 from experiments.simulation.premise import Premise
 from experiments.sweep import drawn, once_started
 from experiments.where import HERE, Where, lanes_of
-from results.earlier_run import move_aside
+from results.earlier_run import move_aside, refuse_remains
 from results.errors import StoreError
 from results.lock import SweepLock, refuse_if_driven
+from results.patience import PATIENCE_S, patience_s
 from results.report import numbers
 from results.store import Store
 from results.sweep_document import RESOLVED, check_sweep
@@ -57,9 +58,9 @@ class Outcome:
 def run_simulated(question: Question, root: str, say: Say, *, fresh: bool = False) -> Outcome:
     """Search in virtual time. `fresh` keeps an earlier search aside. StoreError or WorkloadError."""
     if fresh:
-        move_aside(root)
+        move_aside(root, say)
     store = Store(root)
-    with interruptible(), SweepLock(root):
+    with interruptible(), SweepLock(root, say):
         info = begun(question, store)
         if info is None:
             info = _info(question, NO_RATES)
@@ -85,15 +86,15 @@ def run_measured(
     if info is not None:
         known = Answers(question, store, Resolved.from_dict(info["resolved"])).now()
         if all(answer.wanted is None for answer in known):
-            with SweepLock(root):
+            with SweepLock(root, say):
                 return _outcome(question, store, info, known)
     config = question.config
     check(config, say, gpus_here=where.address is None)
     opening = lanes_of(config, where, say)
     guesses = guesses_of(question, calibrated, say) if calibrated is not None else {}
     if fresh:
-        move_aside(root)
-    with SweepLock(root) as note:
+        move_aside(root, say)
+    with SweepLock(root, say) as note:
         if note:
             say(note)
         with opening as lanes, once_started():
@@ -119,11 +120,13 @@ def _searched(
     lanes: int = 1,
 ) -> Outcome:
     """Run what is wanted next, of so many loaded engines at a time, until nothing is or its tries ran out."""
-    answers = Answers(question, store, Resolved.from_dict(info["resolved"]), guesses)
-    at_once = Store(store.place / AT_ONCE)
+    resolved = Resolved.from_dict(info["resolved"])
+    _record(question, store, info, Answers(question, store, resolved, guesses).now())
+    store = Store(store.root, wait_s=PATIENCE_S)
+    answers = Answers(question, store, resolved, guesses)
+    at_once = Store(store.place / AT_ONCE, wait_s=patience_s(store.place))
     given_up: set[int] = set()
     found = answers.now()
-    _record(question, store, info, found)
     while wanted := {one.index: one.wanted for one in found if one.wanted and one.index not in given_up}:
         keys = list(dict.fromkeys(cell.lane_key for cell in wanted.values()))[:lanes]
         now = {index: cell for index, cell in wanted.items() if cell.lane_key in keys}
@@ -186,6 +189,7 @@ def begun(question: Question, store: Store) -> dict[str, Any] | None:
     """The sweep.json of this search, if it has begun. StoreError if it is of another."""
     info = store.read_sweep()
     if info is None:
+        refuse_remains(store)
         return None
     check_sweep(info, store.root, RESOLVED)
     if "capacity" not in info or info["config_hash"] != question.identity:

@@ -15,6 +15,7 @@ from experiments.simulation.compilation import compile_engines
 from experiments.simulation.pool import Conditions, Workers
 from experiments.simulation.simulation import Simulation, check_shapes
 from experiments.sweep import Outcome, drawn
+from results.earlier_run import refuse_remains
 from results.errors import StoreError
 from results.lock import SweepLock
 from results.store import Store
@@ -30,7 +31,7 @@ def run_simulation(simulation: Simulation, root: str, say: Say) -> Outcome:
     KeyboardInterrupt, which a polite end is too, loses nothing that was done and leaves no process behind.
     """
     store = Store(root)
-    with interruptible(), SweepLock(root) as note:
+    with interruptible(), SweepLock(root, say) as note:
         if note:
             say(note)
         info = _begun(simulation, store)
@@ -69,6 +70,7 @@ def run_simulation(simulation: Simulation, root: str, say: Say) -> Outcome:
 def _begun(simulation: Simulation, store: Store) -> dict[str, Any] | None:
     info = store.read_sweep()
     if info is None:
+        refuse_remains(store)
         return None
     check_sweep(info, store.root, RESOLVED)
     if "simulated" not in info:

@@ -170,7 +170,7 @@ def test_a_sweep_under_another_name_is_told_of_because_nothing_goes_on_with_it(
 def test_an_earlier_run_beside_a_new_one_is_told_of_by_its_name_alone(
     batchyard: Callable[..., Result], results: Path, stopped: Path
 ):
-    move_aside(stopped)
+    move_aside(stopped, print)
     result = batchyard("ls", "--results", results)
     assert f"{stopped.name}-until-" in result.stdout
     assert result.stderr == ""

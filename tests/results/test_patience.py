@@ -1,11 +1,14 @@
 """A sweep's folder that is away for a while: writes wait for it, and it comes back to the place that it left."""
 
+import errno
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
+from pyarrow import fs
 
 import results.store_files
 from results.errors import DiskFull, StoreAway, StoreError, cannot_write
@@ -157,6 +160,31 @@ def test_an_error_without_a_number_is_tried_again_where_errors_have_none(remote:
     else:
         with pytest.raises(OSError, match="NETWORK"):
             patience.ask(write)
+
+
+class Away:
+    """A filesystem whose server goes away between a look and a read."""
+
+    def __init__(self, filesystem: fs.FileSystem, error: OSError) -> None:
+        self._filesystem, self._error = filesystem, error
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._filesystem, name)
+
+    def open_input_file(self, path: str) -> None:
+        raise self._error
+
+
+def test_what_cannot_be_read_now_is_not_taken_for_damaged(tmp_path: Path, made_sweep: ModuleType) -> None:
+    made_sweep.make_sweep(tmp_path / "sweep", repeats=1, requests=1)
+    for read in (Store.done_cells, Store.failures, Store.partial_requests, Store.requests):
+        store = Store(tmp_path / "sweep")
+        if read is Store.requests:
+            store.done_cells()
+        store._files.filesystem = Away(store._files.filesystem, OSError(errno.ESTALE, "Stale file handle"))
+        with pytest.raises(StoreAway, match="Stale file handle"):
+            read(store)
+        assert store.problems == []
 
 
 def test_the_newest_attempt_can_be_failed_for_a_process_that_is_gone(
