@@ -1,17 +1,23 @@
-"""From boxes to a page, as the README says, on three hosts: `ray up`, a sweep that loses a host and gets it back, `ray down`.
+"""From boxes to a page, with the commands of the README, on three hosts.
 
-`python -m tests.hosts.journey` runs it; its last line says in JSON what was found. What it runs is cluster/boxes.yaml, but
-for addresses, the key, an environment that is there already, and a Ray that is small and soon notices a lost host.
+`ray up`, a sweep that goes on while the laptop is closed, is stopped and submitted again, loses a host and gets it back,
+`ray down`. `python -m tests.hosts.journey` runs it; its last line says in JSON what was found. What it types are the lines
+of the README's block and no others. What they bring up is cluster/boxes.yaml, but for addresses, the key, an environment
+that is there already, GPUs that are only counted, and a Ray that is small and soon notices a lost host.
 """
 
+import contextlib
 import json
 import os
+import pty
 import re
+import signal
 import subprocess
 import sys
 import time
 import urllib.request
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +26,21 @@ import yaml
 
 from tests.hosts import boxes
 from tests.hosts.boxes import HEAD, HOSTS, ROOT, WORKERS
+from tests.hosts.typed import Typed
 
-PYTHON = sys.executable
-RAY = str(Path(sys.executable).parent / "ray")
 DASHBOARD = "http://127.0.0.1:8265"
-CLUSTER, SWEEP, RESULTS = Path("/root/boxes.yaml"), Path("/root/boxes-sweep.yaml"), Path("/root/results")
+LAPTOP = Path("/root")  # the folder that all is typed in
+CLUSTER, SWEEP, OPENED = LAPTOP / "boxes.yaml", LAPTOP / "boxes-sweep.yaml", LAPTOP / "opened"
 SOON = "RAY_health_check_period_ms=500 RAY_health_check_timeout_ms=1000 RAY_health_check_failure_threshold=6 AUTOSCALER_HEARTBEAT_TIMEOUT_S=10 RAY_gcs_rpc_server_reconnect_timeout_s=10 RAY_raylet_start_wait_time_s=120"
 SMALL = "--num-cpus=2 --object-store-memory=80000000"
+GPU = {"head": "--num-gpus=0", "worker": "--num-gpus=1"}
 TRIALS = 24
 _BEGUN_S = time.monotonic()
+
+
+@cache
+def _typed() -> Typed:
+    return Typed({"CONFIG": str(SWEEP), "cluster/boxes.yaml": str(CLUSTER)})
 
 
 def main() -> None:
@@ -44,47 +56,116 @@ def main() -> None:
 
 
 def _journey() -> dict[str, Any]:
-    os.environ.update(HOME="/root", RAY_AUTH_MODE="token")
     _write_files()
-    _run(RAY, "get-auth-token", "--generate")
-    _run(RAY, "up", "-y", "--no-config-cache", str(CLUSTER))
+    os.environ.update(_typed().exported, **_environment())
+    _run("ray get-auth-token")
+    _run("ray up", answer="y")
     _say("ray up has ended")
-    tunnel = subprocess.Popen([RAY, "dashboard", "--no-config-cache", str(CLUSTER)], stdin=subprocess.DEVNULL)
-    _wait("the dashboard", lambda: HEAD in _alive())
-    job = _batchyard("submit", SWEEP, "--on-cpu").splitlines()[0].removeprefix("job: ")
-    _say(f"submitted {job}")
+    tunnel = _open_tunnel()
+    job = _submit()
+    shown = _shown_until_interrupted(job)
+    _close(tunnel)
+    _say("the laptop is closed")
     lost = WORKERS[0]
-    _wait("all hosts", lambda: _alive() == set(HOSTS))
-    _say("all hosts are in the cluster")
     _wait(f"a trial on {lost}", lambda: len(_measured_as(lost)) == 1)
+    tunnel = _open_tunnel()
+    status = _run("batchyard status", JOB=job)
+    _say(f"the laptop is open again, {_done()} of {TRIALS} trials are done")
+    _run("ray job stop", JOB=job)
+    stopped, early = _run("batchyard status", JOB=job), _fetched(job)
+    job = _submit()
+    _say(f"stopped, and submitted again with {len(early)} of {TRIALS} trials done")
+    _wait("a trial of this job, and all hosts", lambda: _done() > len(early) and _alive() == set(HOSTS))
     boxes.cut(lost, off=True)
     _wait("the loss", lambda: lost not in _alive())
-    at_loss = _done(job)
+    at_loss = _done()
     _say(f"{lost} is cut off, {at_loss} of {TRIALS} trials are done")
     boxes.cut(lost, off=False)
     _wait("its return", lambda: lost in _alive())
-    _say(f"{lost} is back, {_done(job)} of {TRIALS} trials are done")
+    _say(f"{lost} is back, {_done()} of {TRIALS} trials are done")
     _wait(f"another trial on {lost}, which is a new node now", lambda: len(_measured_as(lost)) == 2)
-    _say(f"{lost} measures again, {_done(job)} of {TRIALS} trials are done")
-    logs = _batchyard("logs", job, "--follow")
-    folder = _batchyard("fetch", job, "--results", RESULTS).splitlines()[0].removeprefix("results: ")
+    _say(f"{lost} measures again, {_done()} of {TRIALS} trials are done")
+    logs = _run("batchyard logs", JOB=job)
+    late = _fetched(job)
     _say("the results are home")
-    tunnel.terminate()
-    _run(RAY, "down", "-y", str(CLUSTER))
+    _close(tunnel)
+    _run("ray down", answer="y")
     _wait("the end of all Rays", lambda: not _rays())
     _say("ray down has ended")
     return {
-        **_of_sweep(Path(folder)),
+        **_of_sweep(),
+        "shown": shown,
+        "status": status,
+        "stopped": stopped,
+        "early": len(early),
+        "again": sorted(cell for cell, attempt in early.items() if late[cell] != attempt),
         "logs": logs,
         "at_loss": at_loss,
+        "opened": OPENED.read_text().split(),
         "left": _rays(),
+        "never_typed": sorted(_typed().never),
     }
+
+
+def _open_tunnel() -> "subprocess.Popen[str]":
+    tunnel = _begin("ray dashboard")
+    _wait("the dashboard", lambda: HEAD in _alive())
+    return tunnel
+
+
+def _close(tunnel: "subprocess.Popen[str]") -> None:
+    """As the lid of a laptop does: an ssh that others share, which `ray dashboard` leaves behind, goes too."""
+    os.killpg(tunnel.pid, signal.SIGKILL)
+    here = os.readlink("/proc/self/ns/net")
+    for one in psutil.process_iter(["name"]):
+        with contextlib.suppress(OSError, psutil.NoSuchProcess):  # it ended by itself
+            if one.info["name"] == "ssh" and os.readlink(f"/proc/{one.pid}/ns/net") == here:
+                one.kill()
+    _wait("the tunnel's end", lambda: not _alive())
+
+
+def _submit() -> str:
+    return _run("batchyard submit").splitlines()[0].removeprefix("job: ")
+
+
+def _shown_until_interrupted(job: str) -> dict[str, Any]:
+    """What Ctrl-C makes of `logs --follow`, once it has shown something."""
+    showing = _begin("batchyard logs", JOB=job)
+    assert showing.stdout is not None
+    first = showing.stdout.readline()
+    showing.send_signal(signal.SIGINT)
+    _, told = showing.communicate(timeout=60)
+    return {"first": first, "told": told, "exit_code": showing.returncode}
+
+
+def _fetched(job: str) -> dict[str, int]:
+    """Bring home what there is: by cell, the attempt that counts."""
+    _run("batchyard fetch", JOB=job)
+    from results.store import Store
+
+    return {trial.cell_id: trial.attempt for trial in Store(_folder()).trials()}
+
+
+def _folder() -> Path:
+    [folder] = (LAPTOP / "results" / "data").iterdir()
+    return folder
+
+
+def _environment() -> dict[str, str]:
+    """A home of our own, the environment's commands on the path, this code, and a browser that notes what it is to show."""
+    browser = LAPTOP / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$1" >> {OPENED}\n')
+    browser.chmod(0o755)
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return {"HOME": str(LAPTOP), "PATH": path, "PYTHONPATH": str(ROOT), "BROWSER": str(browser)}
 
 
 def _write_files() -> None:
     config = yaml.safe_load((ROOT / "cluster" / "boxes.yaml").read_text())
     config["provider"] |= {"head_ip": HEAD, "worker_ips": WORKERS}
     config["auth"] = {"ssh_user": "root", "ssh_private_key": "/root/key"}
+    assert config["file_mounts"]["~/batchyard"] == "."
+    config["file_mounts"]["~/batchyard"] = str(ROOT)
     install, *others = config["setup_commands"]
     assert install == "cd ~/batchyard && make install"
     config["setup_commands"] = [f"ln -sfn {sys.prefix} ~/batchyard/.venv", *others]
@@ -92,7 +173,8 @@ def _write_files() -> None:
         name = f"{kind}_start_ray_commands"
         starts = [one.replace("RAY_AUTH_MODE=token", f"RAY_AUTH_MODE=token {SOON}") for one in config[name]]
         config[name] = [
-            one.replace("--disable-usage-stats", f"--disable-usage-stats {SMALL}") for one in starts
+            one.replace("--disable-usage-stats", f"--disable-usage-stats {SMALL} {GPU[kind]}")
+            for one in starts
         ]
     CLUSTER.write_text(yaml.safe_dump(config))
     lengths = {"distribution": "fixed", "tokens": 8}
@@ -107,10 +189,10 @@ def _write_files() -> None:
     SWEEP.write_text(yaml.safe_dump(sweep))
 
 
-def _of_sweep(folder: Path) -> dict[str, Any]:
+def _of_sweep() -> dict[str, Any]:
     from results.store import Store
 
-    store = Store(folder)
+    store = Store(folder := _folder())
     trials = store.trials()
     return {
         "cells": len({trial.cell_id for trial in trials}),
@@ -136,9 +218,9 @@ def _alive() -> set[str]:
     return {one["raylet"]["nodeManagerAddress"] for one in nodes if one["raylet"].get("state") == "ALIVE"}
 
 
-def _done(job: str) -> int:
-    counts = re.findall(r"^\[(\d+)/\d+\]", _batchyard("logs", job), flags=re.MULTILINE)
-    return int(counts[-1]) if counts else 0
+def _done() -> int:
+    """Trials of the sweep that are done, by what is on the head."""
+    return len(boxes.ssh(HEAD, "ls ~/batchyard-results/*/cells/*/*/done.json").stdout.split())
 
 
 def _measured_as(host: str) -> set[str]:
@@ -149,17 +231,37 @@ def _measured_as(host: str) -> set[str]:
     return {node["id"] for node in nodes if node["host"] == boxes.name_of(host)}
 
 
-def _batchyard(*arguments: object) -> str:
-    return _run(PYTHON, "-m", "experiments", *map(str, arguments))
-
-
-def _run(*command: str) -> str:
+def _run(begin: str, *, answer: str | None = None, **replaced: str) -> str:
+    """A line of the README; `answer` is what is typed when it asks, which it does on a terminal only."""
+    terminal, stdin = pty.openpty()
+    os.write(terminal, f"{answer}\n".encode() if answer else b"")
+    words = _typed().words(begin, **replaced)
     done = subprocess.run(
-        command, check=False, capture_output=True, text=True, cwd=ROOT, stdin=subprocess.DEVNULL
+        words,
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=LAPTOP,
+        stdin=stdin if answer else subprocess.DEVNULL,
     )
+    os.close(stdin)
+    os.close(terminal)
     if done.returncode != 0:
-        sys.exit(f"{' '.join(command)}: exit code {done.returncode}\n{done.stdout}\n{done.stderr}")
+        sys.exit(f"{' '.join(words)}: exit code {done.returncode}\n{done.stdout}\n{done.stderr}")
     return done.stdout
+
+
+def _begin(begin: str, **replaced: str) -> "subprocess.Popen[str]":
+    """The same, left running."""
+    return subprocess.Popen(
+        _typed().words(begin, **replaced),
+        cwd=LAPTOP,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
 
 
 def _rays() -> list[str]:

@@ -42,6 +42,14 @@ def test_boxes_become_a_cluster_lose_one_get_it_back_and_give_a_page() -> None:
     assert set(found["causes"]) <= {"lane-gone", "engine-dead"}, "none if it was cut off between two trials"
     assert f"[{TRIALS}/{TRIALS}] done" in found["logs"]
     assert found["page_bytes"] > 100_000
+    assert found["never_typed"] == [], "lines of the README"
+    assert found["shown"]["exit_code"] == 130
+    assert "the job goes on" in found["shown"]["told"]
+    assert ": running, begun " in found["status"]
+    assert ": stopped, begun " in found["stopped"]
+    assert 1 <= found["early"] < TRIALS
+    assert found["again"] == [], "what was done is not done again"
+    assert found["opened"][-1].endswith("/report.html")
     assert of_hosts() == []
 
 
