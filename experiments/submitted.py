@@ -25,10 +25,12 @@ from deployments.ray_jobs import ENDED, Job, RayJobs
 from experiments import packing
 from experiments.config import SweepConfig
 from experiments.console import Say
+from experiments.errors import ConfigError
 from experiments.inputs import input_files
 from experiments.provenance import COMMIT, commit
 from experiments.where import Where
-from results.errors import cannot_write
+from results.address import Address, place
+from results.errors import StoreError, cannot_write
 from results.lock import refuse_if_driven
 
 _CODE = ("deployments", "experiments", "results", "strategies", "workloads")
@@ -50,13 +52,34 @@ def submit(config: SweepConfig, path: Path, jobs: RayJobs, where: Where, results
             job=job,
             folder=folder,
             environment={COMMIT: commit(), "RAY_JOB_STOP_WAIT_TIME_S": _STOP_S},
-            metadata={_SWEEP: sweep, _FOLDER: f"{results.rstrip('/')}/{sweep}"},
+            metadata={_SWEEP: sweep, _FOLDER: str(place(results) / sweep)},
         )
     return jobs.job(job)
 
 
+def checked(results: str) -> str:
+    """Where the head is to put results, as it can be given to it. ConfigError if that is no place of the head's."""
+    text = results.removeprefix("file://")
+    try:
+        found = place(text)
+    except StoreError as error:
+        raise ConfigError(f"--results: {error}") from None
+    if isinstance(found, Address):
+        return str(found)
+    if not text.startswith(("/", "~/")):
+        raise ConfigError(
+            f"--results must be a folder of the head, from / or ~/ on, or an address (s3://BUCKET/PREFIX), got {results or 'nothing'}"
+        )
+    return str(found)
+
+
+def on_head(folder: str) -> bool:
+    """Whether a job's results are on the head, and not at an address."""
+    return not isinstance(place(folder), Address)
+
+
 def folder_of(job: Job) -> str:
-    """Where on the head its results are. JobError if it is no sweep of ours."""
+    """Where its results are, on the head or at an address. JobError if it is no sweep of ours."""
     try:
         return job.metadata[_FOLDER]
     except KeyError:
@@ -65,7 +88,11 @@ def folder_of(job: Job) -> str:
 
 def fetch(job: Job, jobs: RayJobs, results: Path, say: Say) -> Path:
     """Bring what there is of its results to a folder in `results`, over what is there of the same sweep; that folder."""
-    folder = results / job.metadata[_SWEEP] if folder_of(job) else results
+    if isinstance(there := place(folder_of(job)), Address):
+        raise JobError(
+            f"its results are not on the head: `batchyard report {there} -o page.html` draws their page"
+        )
+    folder = results / job.metadata[_SWEEP]
     refuse_if_driven(folder)
     say(f"packing {folder_of(job)} on the head")
     with _pack(job, jobs) as (packer, made), tempfile.TemporaryDirectory() as temporary:

@@ -10,7 +10,7 @@ from experiments.console import emit, show
 def show_job(name: str, address: str, *, as_json: bool) -> None:
     """On standard output. JobError if there is no such job, or no cluster."""
     from deployments.ray_jobs import ENDED, RayJobs
-    from experiments.submitted import folder_of
+    from experiments.submitted import folder_of, on_head
 
     jobs = RayJobs(address)
     job = jobs.job(name)
@@ -24,5 +24,9 @@ def show_job(name: str, address: str, *, as_json: bool) -> None:
         show(f"exit code: {'unknown' if job.exit_code is None else job.exit_code}")
     if said:
         show(f"last line: {said[-1]}")
-    show(f"results: {folder} on the head")
-    show(f"fetch: {command('fetch', job.id, '--address', address)}")
+    if on_head(folder):
+        show(f"results: {folder} on the head")
+        show(f"fetch: {command('fetch', job.id, '--address', address)}")
+    else:
+        show(f"results: {folder}")
+        show(f"page: {command('report', folder, '-o', 'page.html')}")

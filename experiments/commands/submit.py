@@ -12,7 +12,7 @@ ON_HEAD = "~/batchyard-results"
 EXAMPLES = (
     "Examples:  batchyard submit experiments/configs/full.yaml  ·  "
     "batchyard submit my.yaml --address http://127.0.0.1:8265 --lanes 4  ·  "
-    "batchyard submit my.yaml --results /volume/sweeps"
+    "batchyard submit my.yaml --results /volume/sweeps  ·  batchyard submit my.yaml --results s3://bucket/sweeps"
 )
 
 
@@ -24,7 +24,11 @@ def submit(
     on_cpu: OnCpu = False,
     results: Annotated[
         str,
-        typer.Option(metavar="<path>", help="Folder of the cluster's head that holds the sweeps' results."),
+        typer.Option(
+            metavar="<path>",
+            help="Folder of the cluster's head that holds the sweeps' results, or an address that it can write to: "
+            "s3://bucket/prefix or gs://.",
+        ),
     ] = ON_HEAD,
     as_json: AsJson = False,
 ) -> None:
@@ -35,12 +39,10 @@ def submit(
     with one_line_errors():
         from deployments.ray_jobs import RayJobs
         from experiments.config import load
-        from experiments.errors import ConfigError
-        from experiments.submitted import folder_of
+        from experiments.submitted import checked, folder_of, on_head
         from experiments.submitted import submit as send
 
-        if not results.startswith(("/", "~/")):
-            raise ConfigError(f"--results must be a folder of the head, from / or ~/ on, got {results}")
+        results = checked(results)
         loaded, where = load(config), where_asked(lanes, None, label, on_cpu=on_cpu)
         for warning in loaded.warnings:
             tell(f"warning: {config}: {warning}")
@@ -52,8 +54,11 @@ def submit(
             emit({"job": job.id, "address": address, "folder": folder_of(job)})
             return
         show(f"job: {job.id}")
-        show(f"results: {folder_of(job)} on the head")
+        folder = folder_of(job)
+        show(f"results: {folder}{' on the head' if on_head(folder) else ''}")
         options = () if address == HERE else ("--address", address)
-        for name in ("status", "logs", "fetch"):
+        for name in ("status", "logs", *(["fetch"] if on_head(folder) else [])):
             at = ("--address", address) if name == "status" else options
             show(f"{command(name, job.id, *at)}")
+        if not on_head(folder):
+            show(command("report", folder, "-o", "page.html"))

@@ -12,11 +12,13 @@ import pytest
 import yaml
 from click.testing import Result
 
-from deployments.ray_jobs import ENDED, RayJobs
+from deployments.errors import JobError
+from deployments.ray_jobs import ENDED, Job, RayJobs
 from experiments.config import load
 from experiments.errors import ConfigError
 from experiments.packing import packed
-from experiments.submitted import sent, unpack
+from experiments.submitted import checked, fetch, folder_of, on_head, sent, submit, unpack
+from experiments.where import HERE
 from results.report.frame import is_page
 from results.store import Store
 from tests.experiments.command_process import CommandProcess
@@ -163,6 +165,56 @@ def test_the_code_the_config_and_its_files_go_along_and_results_do_not(
     config.write_text(yaml.safe_dump({**values, "model": "smollm2-135m"}))
     with pytest.raises(ConfigError, match="must be a path below the folder"), sent(load(config), config):
         pass
+
+
+class NoCluster:
+    """Takes one job, and knows it from then on."""
+
+    address = "http://127.0.0.1:8265"
+
+    def __init__(self) -> None:
+        self.taken: list[Job] = []
+        self.command = ""
+
+    def all(self) -> list[Job]:
+        """None so far, or the one."""
+        return self.taken
+
+    def job(self, job: str) -> Job:
+        """By its name."""
+        [found] = [one for one in self.taken if one.id == job]
+        return found
+
+    def submit(self, command: str, *, job: str, metadata: dict[str, str], **_: object) -> None:
+        """It runs."""
+        state = {"state": "RUNNING", "message": "", "node": None, "exit_code": None}
+        self.command = command
+        self.taken = [Job(id=job, metadata=metadata, started_at=None, ended_at=None, **state)]
+
+
+@pytest.mark.parametrize(
+    ("given", "folder", "typed"),
+    [
+        ("~/my sweeps/", "~/my sweeps/{sweep}", "--results ~/'my sweeps'"),
+        ("file:///volume", "/volume/{sweep}", "--results /volume"),
+        (
+            "s3://bucket/prefix/?region=eu-west-1",
+            "s3://bucket/prefix/{sweep}?region=eu-west-1",
+            "--results 's3://bucket/prefix?region=eu-west-1'",
+        ),
+    ],
+)
+def test_results_of_a_job_are_put_where_it_was_said(
+    short_sweep: Callable[..., Path], tmp_path: Path, given: str, folder: str, typed: str
+) -> None:
+    config, jobs = short_sweep(), NoCluster()
+    loaded = load(config)
+    job = submit(loaded, config, jobs, HERE, checked(given))  # type: ignore[arg-type]
+    assert folder_of(job) == folder.format(sweep=f"{loaded.name}-{loaded.config_hash}")
+    assert jobs.command.endswith(typed)
+    if not on_head(folder_of(job)):
+        with pytest.raises(JobError, match=r"`batchyard report s3://bucket/prefix/.* -o page.html` draws"):
+            fetch(job, jobs, tmp_path, print)  # type: ignore[arg-type]
 
 
 def test_what_is_fetched_again_is_brought_up_to_date_and_takes_no_lock_along(tmp_path: Path) -> None:
