@@ -1,6 +1,7 @@
 """All processes that a driver ever had, so that what it leaves behind is found when it is gone."""
 
 import threading
+import time
 from types import TracebackType
 from typing import Self
 
@@ -30,7 +31,10 @@ class Family:
 
     def left(self, within_s: float = GONE_S) -> list[psutil.Process]:
         """Those that still live after so long; psutil knows a process by its start too, not by its number alone."""
-        return psutil.wait_procs(self._seen, timeout=within_s)[1]
+        end_s = time.monotonic() + within_s
+        while (living := [one for one in self._seen if _lives(one)]) and time.monotonic() < end_s:
+            time.sleep(LOOK_EVERY_S)  # psutil.wait_procs fails on one that goes while it opens it
+        return living
 
     def _watch(self) -> None:
         while not self._over.wait(LOOK_EVERY_S):
@@ -38,3 +42,10 @@ class Family:
                 self._seen |= set(self._driver.children(recursive=True))
             except psutil.NoSuchProcess:
                 return
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
