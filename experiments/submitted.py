@@ -32,6 +32,7 @@ from experiments.where import Where
 from results.address import Address, place
 from results.errors import StoreError, cannot_write
 from results.lock import refuse_if_driven
+from results.place import check_place
 
 _CODE = ("deployments", "experiments", "results", "strategies", "workloads")
 _SWEEP, _FOLDER = "batchyard_sweep", "batchyard_folder"  # what a job says of itself
@@ -94,6 +95,7 @@ def fetch(job: Job, jobs: RayJobs, results: Path, say: Say) -> Path:
         )
     folder = results / job.metadata[_SWEEP]
     refuse_if_driven(folder)
+    check_place(folder)
     say(f"packing {folder_of(job)} on the head")
     with _pack(job, jobs) as (packer, made), tempfile.TemporaryDirectory() as temporary:
         pack = Path(temporary, "pack.tar")

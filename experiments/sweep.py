@@ -34,6 +34,7 @@ from results.errors import DiskFull, StoreError, one_line
 from results.findings import Findings
 from results.lock import SweepLock, refuse_if_driven
 from results.patience import PATIENCE_S
+from results.place import check_place
 from results.report.page import write_page
 from results.store import Store
 from results.summary import Spread, find
@@ -87,6 +88,7 @@ def run_sweep(
             with SweepLock(root, say):
                 take_added(config, store)
                 return _outcome(root, planned, store, ran=0, stopped_at=stopped_at)
+    check_place(root)
     check(config, say, gpus_here=where.address is None)
     opening = lanes_of(config, where, say)
     if fresh:

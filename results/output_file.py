@@ -10,6 +10,7 @@ from typing import BinaryIO
 from results.address import Address, Place, opened
 from results.attempt import move_into_place
 from results.errors import StoreError, cannot_write
+from results.place import check_writable
 from results.sweep_folder import sweep_around
 
 
@@ -20,7 +21,7 @@ def check_output(
     ours: Callable[[Place], bool] | None = None,
     kind: str = "page of batchyard",
 ) -> None:
-    """StoreError unless a file may be written there, even with `force` never among the results of a sweep.
+    """StoreError, before it is made, unless a file can and may be written there, even with `force` never among the results of a sweep.
 
     `ours`: whether a file that is there may go without being asked for; `kind`: what it is then.
     """
@@ -30,6 +31,7 @@ def check_output(
         raise StoreError(
             f"{path} would lie among the results of the sweep {sweep}; give a file outside of it"
         )
+    check_writable(path)
     if not path.exists() and not os.path.lexists(path):
         return
     if path.exists() and not path.is_file():

@@ -1,10 +1,11 @@
-"""Whether a sweep's folder can be made or written, as far as that is seen without writing anything."""
+"""Whether a sweep's folder, or a file, can be made or written, as far as that is seen without writing anything."""
 
 import errno
 import os
 from dataclasses import replace
+from pathlib import Path
 
-from results.address import Address, place
+from results.address import Address, Place, place
 from results.errors import StoreError, cannot_write
 from results.sweep_folder import LOCK
 
@@ -20,5 +21,20 @@ def check_place(store_root: str | os.PathLike[str]) -> None:
     above = next(folder for folder in lock.parents if folder.exists())
     if not above.is_dir():
         raise cannot_write(str(lock), NotADirectoryError(errno.ENOTDIR, ""))
-    if not os.access(above, os.W_OK | os.X_OK):
-        raise cannot_write(str(lock), PermissionError(errno.EACCES, ""))
+    _must_take_files(above, str(lock))
+
+
+def check_writable(path: Place) -> None:
+    """StoreError where a file cannot be made in a folder; of a bucket only who writes knows."""
+    if isinstance(path, Address):
+        return
+    if not path.parent.is_dir():
+        number = errno.ENOTDIR if path.parent.exists() else errno.ENOENT
+        raise cannot_write(str(path), OSError(number, ""))
+    _must_take_files(path.parent, str(path))
+
+
+def _must_take_files(folder: Path, named: str) -> None:
+    if not os.access(folder, os.W_OK | os.X_OK):
+        read_only = os.statvfs(folder).f_flag & os.ST_RDONLY
+        raise cannot_write(named, OSError(errno.EROFS if read_only else errno.EACCES, ""))

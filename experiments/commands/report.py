@@ -157,6 +157,7 @@ def _index(folders: list[Place], output: Place | None, *, force: bool, as_json: 
 def _page(folders: list[Place], output: Place | None, *, force: bool) -> Place:
     """Where the page goes; its place in the sweep's own folder is always free for it."""
     from results.output_file import check_output
+    from results.place import check_writable
     from results.report.frame import is_page
 
     first, alone = folders[0], len(folders) == 1
@@ -166,6 +167,8 @@ def _page(folders: list[Place], output: Place | None, *, force: bool) -> Place:
         path = output / (PAGE if alone else TOGETHER) if output.is_dir() else output
     if not (alone and path.name == PAGE and path.parent.resolve() == first.resolve()):
         check_output(path, force=force, ours=is_page)
+    else:
+        check_writable(path)
     return path
 
 

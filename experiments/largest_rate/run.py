@@ -30,6 +30,7 @@ from results.earlier_run import move_aside, refuse_remains
 from results.errors import StoreError
 from results.lock import SweepLock, refuse_if_driven
 from results.patience import PATIENCE_S, patience_s
+from results.place import check_place
 from results.report import numbers
 from results.store import Store
 from results.sweep_document import RESOLVED, check_sweep
@@ -89,6 +90,7 @@ def run_measured(
             with SweepLock(root, say):
                 return _outcome(question, store, info, known)
     config = question.config
+    check_place(root)
     check(config, say, gpus_here=where.address is None)
     opening = lanes_of(config, where, say)
     guesses = guesses_of(question, calibrated, say) if calibrated is not None else {}

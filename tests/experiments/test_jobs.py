@@ -19,6 +19,7 @@ from experiments.errors import ConfigError
 from experiments.packing import packed
 from experiments.submitted import checked, fetch, folder_of, on_head, sent, submit, unpack
 from experiments.where import HERE
+from results.errors import StoreError
 from results.report.frame import is_page
 from results.store import Store
 from tests.experiments.command_process import CommandProcess
@@ -215,6 +216,18 @@ def test_results_of_a_job_are_put_where_it_was_said(
     if not on_head(folder_of(job)):
         with pytest.raises(JobError, match=r"`batchyard report s3://bucket/prefix/.* -o page.html` draws"):
             fetch(job, jobs, tmp_path, print)  # type: ignore[arg-type]
+
+
+def test_results_are_not_fetched_to_where_they_cannot_be_written(
+    short_sweep: Callable[..., Path], tmp_path: Path
+) -> None:
+    config, jobs = short_sweep(), NoCluster()
+    job = submit(load(config), config, jobs, HERE, checked("/there"))  # type: ignore[arg-type]
+    before = jobs.command
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match="cannot be written: Not a directory"):
+        fetch(job, jobs, tmp_path / "file", print)  # type: ignore[arg-type]
+    assert jobs.command == before, "nothing is packed"
 
 
 def test_what_is_fetched_again_is_brought_up_to_date_and_takes_no_lock_along(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """A sweep and a simulation whose results lie in a bucket, and on a disk that may only be read."""
 
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Callable
@@ -140,8 +141,22 @@ def test_results_that_may_only_be_read_are_read_and_refused_to_be_written(
     assert batchyard("ls", "--results", disk).exit_code == 0
     assert "1 of 2 done" in batchyard("status", root).stdout
     assert batchyard("report", root, "-o", tmp_path / "page.html").exit_code == 0
+    assert batchyard("export", root, "--csv", tmp_path / "rows.csv").exit_code == 0
+    assert batchyard("compare", root, shutil.copytree(root, tmp_path / "copy" / root.name)).exit_code == 0
     assert read(root).requests.num_rows == 1
-    for command in (("sweep", config, "--results", disk), ("resume", root), ("report", root)):
+    search = ("capacity", config, "--slo", "ttft_p99=1s", "--results", disk)
+    for command in (
+        ("sweep", config, "--results", disk),
+        ("sweep", config, "--results", disk, "--fresh"),
+        ("resume", root),
+        ("simulate", config, "--results", disk / "deeper"),
+        search,
+        (*search, "--simulate"),
+        ("report", root),
+        ("report", root, "-o", disk / "page.html"),
+        ("report", "--index", disk),
+        ("export", root, "--csv", disk / "rows.csv"),
+    ):
         refused = batchyard(*command)
         assert refused.exit_code == 2, refused.output
         assert refused.stderr.splitlines()[-1].startswith("error: ")
