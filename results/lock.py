@@ -1,12 +1,14 @@
 """One driver a sweep: a lock file that names its holder, and can tell a dead one from a living one.
 
 The lock appears with its content in one step (a link, which like O_EXCL fails if the name is taken), so
-it is never seen half written. A lock left by a process that is gone is taken over while its file is
+it is never seen half written; where there are no links (FAT, some network drives) it is made with O_EXCL, and who sees
+it half written is refused. A lock left by a process that is gone is taken over while its file is
 locked with `flock`, so that of two drivers that find it only one gets it. Object stores have neither:
 there results/object_lock.py holds it.
 """
 
 import contextlib
+import errno
 import fcntl
 import os
 from collections.abc import Callable
@@ -18,6 +20,8 @@ from results.driver import Driver, refuse_or_explain, this_driver
 from results.errors import cannot_write
 from results.object_lock import ObjectLock
 from results.sweep_folder import LOCK
+
+_NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 
 
 def driver(store_root: str | os.PathLike[str]) -> Driver | None:
@@ -103,10 +107,13 @@ class SweepLock:
     def _try(self, path: Path, temporary: Path) -> bool:
         """Take the lock or refuse; False if it changed hands meanwhile and must be looked at again."""
         try:
-            os.link(temporary, path)
+            _put(temporary, path)
             return True
         except FileExistsError:
-            pass
+            if path.exists() and path.samefile(
+                temporary
+            ):  # NFS asks again where an answer was lost: it was taken
+                return True
         try:
             with path.open("r+", errors="replace") as held:  # NFS locks no file that is only read
                 fcntl.flock(held, fcntl.LOCK_EX)
@@ -117,3 +124,14 @@ class SweepLock:
                 return True
         except FileNotFoundError:
             return False
+
+
+def _put(temporary: Path, path: Path) -> None:
+    """FileExistsError if there is one."""
+    try:
+        os.link(temporary, path)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        with path.open("x") as file:
+            file.write(temporary.read_text())

@@ -1,5 +1,6 @@
 """One driver a sweep: a living one is named, a dead one's lock is taken over."""
 
+import errno
 import json
 import os
 import socket
@@ -36,6 +37,39 @@ def test_a_second_driver_is_refused_and_told_of_the_first(tmp_path: Path) -> Non
         with pytest.raises(StoreError, match=expected), SweepLock(tmp_path):
             pass
         assert (tmp_path / "driver.lock").exists()
+
+
+def test_where_a_filesystem_has_no_links_there_is_one_driver_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "link", refuse)
+    leave(tmp_path, process_started="another boot 1")
+    for taken_over in (True, False):
+        with SweepLock(tmp_path) as note:
+            assert (note is not None) == taken_over
+            with pytest.raises(StoreError, match=str(os.getpid())), SweepLock(tmp_path):
+                pass
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_a_link_that_is_made_twice_as_nfs_does_is_no_other_driver(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = os.link
+
+    def answer_lost(source: Path, target: Path) -> None:
+        link(source, target)
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", answer_lost)
+    with SweepLock(tmp_path) as note:
+        assert note is None
+        with pytest.raises(StoreError, match=str(os.getpid())), SweepLock(tmp_path):
+            pass
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_lock_of_a_killed_process_is_taken_over(tmp_path: Path) -> None:
