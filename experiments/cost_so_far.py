@@ -6,6 +6,7 @@ from typing import Any
 from experiments.cells import Cell, blocks
 from experiments.plan import load_span
 from experiments.trial_time import TrialTimes
+from results.cost import lane_times
 from results.price import Price, Spent, timed, total
 from results.records import LaneTime
 from results.store import Store
@@ -21,7 +22,7 @@ class CostSoFar:
         self.price = price
         self._store = store
         self._times: dict[str, list[LaneTime | None]] = {}
-        for (cell_id, _), time in store.lane_times().items():
+        for cell_id, time in lane_times(store):
             self._times.setdefault(cell_id, []).append(time)
         self._timed = timed(sweep)
         self._expected_s = dict(expected_s)
@@ -36,7 +37,7 @@ class CostSoFar:
 
     @property
     def spent(self) -> Spent:
-        """So far, by every attempt that has ended, and by the timing of engines."""
+        """So far, by every attempt, and by the timing of engines."""
         times = [time for of_cell in self._times.values() for time in of_cell]
         return total(times, self.price, self._timed)
 
@@ -58,7 +59,7 @@ class CostSoFar:
 
     def _so_far(self, spent: Spent) -> str:
         each = f" ({self.price.text(per_attempt)} a trial)" if (per_attempt := spent.per_attempt) else ""
-        return f"{self.price.text(spent.cost)} spent{each}"
+        return f"{spent.text(self.price)} spent{each}"
 
     def _held_s(self, cell_id: str) -> float:
         return sum(time.held_s for time in self._times.get(cell_id, ()) if time is not None)

@@ -135,7 +135,7 @@ def _cost_lines(config: SweepConfig, plan: Plan, used: Spent) -> list[str]:
     price = config.price
     if price is None:
         return []
-    lines = [f"Spent so far: {price.text(used.cost)}, {used.gpu_hours:.3g} GPU hours."] if plan.begun else []
+    lines = [f"Spent so far: {used.text(price)}, {used.gpu_hours:.3g} GPU hours."] if plan.begun else []
     if plan.left and (left := plan.cost(price)) is None:
         lines.append(
             "Cost: not known, price_per_gpu_hour has none for the GPUs that are there; `any` names one."

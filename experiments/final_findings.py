@@ -41,9 +41,7 @@ def show_findings(findings: Findings, page: str | None) -> None:
     for note in findings.sweep.get("trace_notes", ()):
         show_prose(f"Trace: {note}.")
     if findings.price is not None and findings.spent is not None:
-        show_prose(
-            f"Cost: {findings.price.text(findings.spent.cost)}, {findings.spent.gpu_hours:.3g} GPU hours."
-        )
+        show_prose(f"Cost: {findings.spent.text(findings.price)}, {findings.spent.gpu_hours:.3g} GPU hours.")
     if page is not None:
         show(f"page: {page}")
 

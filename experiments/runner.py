@@ -88,6 +88,7 @@ async def _attempt(cell: Cell, conditions: Conditions) -> str | None:
     try:
         sent = await asyncio.to_thread(traffic, cell)
         lane = held.take(await free_lane(cell.cell_id, cell.lane_key, cell.accelerator))
+        await asyncio.to_thread(attempt.took_lane, held.lane_time())
         trial = await while_there(lane, _measure(cell, sent, lane, attempt, conditions))
         attempt.finish(trial.model_copy(update={"lane_time": held.lane_time()}))
         return None

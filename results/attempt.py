@@ -14,7 +14,9 @@ from pyarrow import fs
 
 from results.errors import DiskFull, StoreError, cannot_write
 from results.patience import Patience
-from results.records import BATCHES, REQUESTS, SAMPLES, SCHEMA_VERSION, Failure, Trial
+from results.records import BATCHES, REQUESTS, SAMPLES, SCHEMA_VERSION, Failure, LaneTime, Trial
+
+LANE = "lane.json"  # in an attempt's folder from when it had its lane on
 
 
 class Attempt:
@@ -54,6 +56,12 @@ class Attempt:
     def record(self, setup: Mapping[str, Any]) -> None:
         """The set-up of this attempt (versions, commit, device, dtype, engine), for every file from now on."""
         self._provenance["setup"] = setup
+
+    def took_lane(self, lane: LaneTime) -> None:
+        """It has its lane from now on: what is known of its time if it is killed."""
+        text = json.dumps({"schema_version": SCHEMA_VERSION, "lane_time": lane.model_dump(mode="json")})
+        with self._writing:
+            self._put(LANE, text.encode())
 
     def write_requests(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write one part file of request rows (schema REQUESTS); `cell_id` and `attempt` may be left out.

@@ -7,7 +7,7 @@ from typing import Any, TypeGuard
 
 from pydantic import ValidationError
 
-from results.records import LaneTime
+from results.records import LaneTime, LeastLaneTime
 
 PRICE, CURRENCY = "price_per_gpu_hour", "currency"  # keys of a config
 DEFAULT_CURRENCY = "$"
@@ -49,12 +49,23 @@ class Spent:
     gpu_s: float = 0.0
     cost: float | None = 0.0  # None: without a price, or of a kind that has none
     attempts: int = 0  # with a record of their time
-    unrecorded: int = 0  # that run, or were killed
+    unrecorded: int = (
+        0  # that run, or were killed: they count until the last that they wrote, if they had a lane
+    )
+    of_unrecorded: float = 0.0  # what of the cost is theirs
 
     @property
     def per_attempt(self) -> float | None:
         """Mean of the attempts that have a record."""
-        return self.cost / self.attempts if self.cost is not None and self.attempts else None
+        return (
+            (self.cost - self.of_unrecorded) / self.attempts
+            if self.cost is not None and self.attempts
+            else None
+        )
+
+    def text(self, price: Price) -> str:
+        """Its cost as a person reads it, which is the least where an attempt could not say how long it took."""
+        return f"at least {price.text(self.cost)}" if self.unrecorded and self.cost else price.text(self.cost)
 
     @property
     def gpu_hours(self) -> float:
@@ -89,12 +100,18 @@ def timed(sweep: Mapping[str, Any]) -> LaneTime | None:
 def total(times: Iterable[LaneTime | None], price: Price | None, timing: LaneTime | None = None) -> Spent:
     """Of attempts, of which None left no record of its time, and of the timing of engines before them."""
     attempts = list(times)
-    ended = [one for one in attempts if one is not None]
-    known = [*ended, *([timing] if timing else [])]
-    costs = [None if price is None else price.cost(one) for one in known]
+    least = [one for one in attempts if isinstance(one, LeastLaneTime)]
+    ended = [one for one in attempts if one is not None and not isinstance(one, LeastLaneTime)]
+    known = [*ended, *least, *([timing] if timing else [])]
     return Spent(
         gpu_s=sum(one.gpu_s for one in known),
-        cost=None if price is None or None in costs else sum(cost for cost in costs if cost is not None),
+        cost=_cost(known, price),
         attempts=len(ended),
         unrecorded=len(attempts) - len(ended),
+        of_unrecorded=_cost(least, price) or 0.0,
     )
+
+
+def _cost(times: Iterable[LaneTime], price: Price | None) -> float | None:
+    costs = [None if price is None else price.cost(one) for one in times]
+    return None if price is None or None in costs else sum(cost for cost in costs if cost is not None)

@@ -241,6 +241,10 @@ class LaneTime(BaseModel):
         return self.held_s * self.gpus
 
 
+class LeastLaneTime(LaneTime):
+    """Of an attempt that runs or was killed: until the last that it wrote."""
+
+
 class WarmUp(BaseModel):
     """How what a lane has loaded was warmed up, once, before the first trial on it."""
 

@@ -4,6 +4,7 @@
     cells/<cell id>/attempt-<k>/requests-00000.parquet, …   written during the trial
                                /batches-00000.parquet, …
                                /samples-00000.parquet
+                               /lane.json                written when it has its lane
                                /done.json | failed.json      written last
 
 Every file is written beside its place and moved there, so that a reader sees all of it or nothing. An
@@ -20,10 +21,19 @@ import pyarrow as pa
 from pydantic import ValidationError
 
 from results.address import place
-from results.attempt import Attempt
+from results.attempt import LANE, Attempt
 from results.done_documents import DONE, DoneDocuments
 from results.errors import FutureVersion, StoreAway, StoreError, one_line
-from results.records import BATCHES, REQUESTS, SAMPLES, SCHEMA_VERSION, Failure, LaneTime, Trial
+from results.records import (
+    BATCHES,
+    REQUESTS,
+    SAMPLES,
+    SCHEMA_VERSION,
+    Failure,
+    LaneTime,
+    LeastLaneTime,
+    Trial,
+)
 from results.store_files import StoreFiles
 from results.sweep_document import check_kinds
 
@@ -132,7 +142,7 @@ class Store:
     def lane_times(self, cell_ids: Collection[str] | None = None) -> dict[tuple[str, int], LaneTime | None]:
         """Give by cell id and attempt how long each had its lane, whatever became of it.
 
-        None of one that left no record of that: it runs, was killed, or is of a version that wrote none.
+        A LeastLaneTime of one that runs or was killed; None where it had none yet, or is of a version that wrote none.
         """
         found: dict[tuple[str, int], LaneTime | None] = {}
         for cell_id, attempts in sorted(self._files.attempts(cell_ids).items()):
@@ -142,10 +152,12 @@ class Store:
 
     def _lane_time(self, cell_id: str, number: int, files: Collection[str]) -> LaneTime | None:
         """What cannot be read is told where it is read for its rows, and its time is not known."""
-        name = next((one for one in (DONE, FAILED) if one in files), None)
+        name = next((one for one in (DONE, FAILED, LANE) if one in files), None)
         if name is None:
             return None
         try:
+            if name == LANE:
+                return self._least_lane_time(self._files.folder(cell_id, number))
             if name == DONE and (known := self._done.get((cell_id, number))) is not None:
                 return known.trial.lane_time
             document = self._files.read_document(f"{self._files.folder(cell_id, number)}/{name}")
@@ -153,8 +165,16 @@ class Store:
             return None if written is None else LaneTime.model_validate(written)
         except StoreAway:
             raise
-        except (StoreError, ValidationError, AttributeError):
+        except (StoreError, ValidationError, AttributeError, LookupError, TypeError):
             return None
+
+    def _least_lane_time(self, folder: str) -> LeastLaneTime:
+        """By the clock of who keeps the files, from when it had its lane to the newest of them."""
+        at = {info.base_name: info.mtime for info in self._files.below(folder)}
+        since = self._files.read_document(f"{folder}/{LANE}")["lane_time"]
+        return LeastLaneTime.model_validate(
+            {**since, "held_s": (max(at.values()) - at[LANE]).total_seconds()}
+        )
 
     def requests(
         self, cell_ids: Collection[str] | None = None, columns: Sequence[str] | None = None

@@ -11,13 +11,17 @@ from experiments.commands.arguments import (
     Config,
     Labels,
     Lanes,
+    MaxCost,
+    MaxHours,
     OnCpu,
     Results,
     check_results,
     command,
+    limits_asked,
     must_be_named,
     where_asked,
 )
+from experiments.commands.outcome import further
 from experiments.commands.step_times import CalibrationFile, Hardware, step_times
 from experiments.console import emit, one_line_errors, show, show_prose, tell
 from experiments.errors import ConfigError
@@ -28,6 +32,7 @@ from results.errors import StoreError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from experiments.budget import Limits
     from experiments.config import SweepConfig
     from experiments.largest_rate.question import Question
     from experiments.largest_rate.run import Outcome
@@ -82,6 +87,8 @@ def capacity(
     address: Address = None,
     label: Labels = None,
     on_cpu: OnCpu = False,
+    max_hours: MaxHours = None,
+    max_cost: MaxCost = None,
     results: Results = RESULTS,
     as_json: AsJson = False,
 ) -> None:
@@ -95,6 +102,9 @@ def capacity(
     with one_line_errors():
         check_results(results)
         where = where_asked(lanes, address, label, on_cpu=on_cpu)
+        limits = limits_asked(max_hours, max_cost)
+        if simulate and limits != limits_asked(None, None):
+            raise ConfigError("--max-hours and --max-cost are of what is measured, and not of a simulation")
         from experiments.config import load
         from experiments.largest_rate.question import Question
 
@@ -117,8 +127,9 @@ def capacity(
             say_plan(question, results, timed, fresh=fresh, as_json=as_json)
             return
         elsewhere = () if results == RESULTS else ("--results", results)
-        again = command("capacity", config, *options, *elsewhere, *where.typed())
-        conclude(question, run(question, results, again, known, where, fresh=fresh), again, as_json=as_json)
+        again = command("capacity", config, *options, *elsewhere, *where.typed(), *limits.typed())
+        outcome = run(question, results, again, known, where, limits, fresh=fresh)
+        conclude(question, outcome, again, as_json=as_json)
 
 
 def run(
@@ -127,6 +138,7 @@ def run(
     again: str,
     known: "dict[str, Premise] | None",
     where: "Where",
+    limits: "Limits",
     *,
     fresh: bool,
 ) -> "Outcome":
@@ -136,7 +148,7 @@ def run(
     root = question.root(results)
     try:
         if question.premises is None:
-            return run_measured(question, root, tell, known, fresh=fresh, where=where)
+            return run_measured(question, root, tell, known, fresh=fresh, where=where, limits=limits)
         for name, premise in question.premises.items():
             tell(f"simulated {name}: {premise.text}")
         return run_simulated(question, root, tell, fresh=fresh)
@@ -145,7 +157,15 @@ def run(
         raise typer.Exit(130) from None
 
 
-def resume(info: "Mapping[str, Any]", folder: Place, where: "Where", *, again: str, as_json: bool) -> None:
+def resume(
+    info: "Mapping[str, Any]",
+    folder: Place,
+    where: "Where",
+    limits: "Limits",
+    *,
+    again: str,
+    as_json: bool,
+) -> None:
     """Go on with what sweep.json says was asked last."""
     from experiments.config import parse
     from experiments.largest_rate.question import Question
@@ -170,13 +190,13 @@ def resume(info: "Mapping[str, Any]", folder: Place, where: "Where", *, again: s
             f"{source}: capacity must hold slo, width, strategies and options: {error}"
         ) from error
     must_be_named(folder, place(question.root(folder.resolve().parent)).name)
-    outcome = run(question, folder.resolve().parent, again, None, where, fresh=False)
+    outcome = run(question, folder.resolve().parent, again, None, where, limits, fresh=False)
     conclude(question, outcome, again, as_json=as_json)
 
 
 def conclude(question: "Question", outcome: "Outcome", again: str, *, as_json: bool) -> None:
     """Say what was found. Exits with 1 if a search did not come to its end."""
-    from experiments.largest_rate.text import doubts, lines, to_dict
+    from experiments.largest_rate.text import cost, doubts, lines, to_dict
 
     if as_json:
         emit(to_dict(question, outcome))
@@ -188,9 +208,12 @@ def conclude(question: "Question", outcome: "Outcome", again: str, *, as_json: b
             show(line)
         if (said := doubts(outcome.answers)) is not None:
             show_prose(said)
+        if (paid := cost(question, outcome)) is not None:
+            show_prose(paid)
         show(f"page: {outcome.page}")
     if not outcome.complete:
-        (tell if as_json else show)(f"A trial failed; `{again}` goes on.")
+        why = "A trial failed" if outcome.stopped_at is None else f"stopped at {outcome.stopped_at}"
+        (tell if as_json else show)(f"{why}; `{again}` goes on{further(outcome.stopped_at)}.")
         raise typer.Exit(1)
 
 

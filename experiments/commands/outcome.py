@@ -7,6 +7,7 @@ import typer
 from experiments.console import show, tell
 
 if TYPE_CHECKING:
+    from experiments.budget import Limit
     from experiments.sweep import Outcome
     from results.findings import Findings
 
@@ -14,7 +15,12 @@ if TYPE_CHECKING:
 def _spent(findings: "Findings") -> str:
     if findings.price is None or findings.spent is None:
         return ""
-    return f", {findings.price.text(findings.spent.cost)} spent"
+    return f", {findings.spent.text(findings.price)} spent"
+
+
+def further(stopped_at: "Limit | None") -> str:
+    """What the command that goes on is to be given too."""
+    return " up to a larger one, or without one to its end" if stopped_at == "--max-cost" else ""
 
 
 def conclude(outcome: "Outcome", *, again: str, as_json: bool) -> None:
@@ -30,10 +36,9 @@ def conclude(outcome: "Outcome", *, again: str, as_json: bool) -> None:
         say(f"This sweep is complete ({outcome.done} cells); --fresh starts anew.")
     if not outcome.complete and outcome.stopped_at is not None:
         left = outcome.planned - outcome.done
-        more = " up to a larger one, or without one to its end" if outcome.stopped_at == "--max-cost" else ""
         say(
             f"stopped at {outcome.stopped_at}: {outcome.done} of {outcome.planned} cells are done, {left} left"
-            f"{_spent(outcome.findings)}; `{again}` goes on{more}"
+            f"{_spent(outcome.findings)}; `{again}` goes on{further(outcome.stopped_at)}"
         )
         raise typer.Exit(1)
     if not outcome.complete:

@@ -194,7 +194,7 @@ def _table(one: "Standing", cells: "Sequence[Cell]") -> list[str]:
 
 def _unrecorded(cost: "CostSoFar") -> str:
     count = cost.spent.unrecorded
-    return f", and those of attempts that run or were killed: {count}" if count else ""
+    return f", attempts that run or were killed until the last that they wrote: {count}" if count else ""
 
 
 def _left(one: "Standing") -> int | None:

@@ -104,14 +104,12 @@ def resume(
         info = open_sweep(folder).read_sweep() or {}
         check_sweep(info, folder, CONFIGURED)
         again = command("resume", folder, *where.typed(), *limits.typed())
-        if limits != limits_asked(None, None) and not {"capacity", "simulated"}.isdisjoint(info):
-            raise ConfigError(
-                "--max-hours and --max-cost are of measured sweeps, and not of a search or a simulation"
-            )
+        if limits != limits_asked(None, None) and "simulated" in info:
+            raise ConfigError("--max-hours and --max-cost are of what is measured, and not of a simulation")
         if "capacity" in info:
             from experiments.commands.capacity import resume as resume_search
 
-            resume_search(info, folder, where, again=again, as_json=as_json)
+            resume_search(info, folder, where, limits, again=again, as_json=as_json)
             return
         if "simulated" in info:
             _resume_simulation(info, folder, again=again, as_json=as_json)

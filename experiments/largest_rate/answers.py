@@ -15,10 +15,10 @@ from results.records import Trial
 from results.service_level import Judgement, judge
 from results.store import Store
 from results.summary import summarise_all, what_counts
+from results.sweep_folder import AT_ONCE
 
 FIRST_SHARE = 0.7  # of the rate that a saturated engine completes: where a search begins without a guess
 FEWEST_REQUESTS = 10  # of a trial: below them a percentile says nothing
-AT_ONCE = "at-once"  # the folder in a search's, with its saturation runs: they are at no rate that a page could draw
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,10 +12,12 @@ from typing import Any, TypeAlias
 
 from deployments.interruption import interruptible
 from experiments.block import Driver, fit
+from experiments.budget import NO_LIMITS, Limit, Limits
 from experiments.cells import Cell
 from experiments.console import Say
 from experiments.inputs import check_inputs, input_hashes
-from experiments.largest_rate.answers import AT_ONCE, Answer, Answers
+from experiments.largest_rate.allowance import Allowance
+from experiments.largest_rate.answers import Answer, Answers
 from experiments.largest_rate.question import Question
 from experiments.preflight import check
 from experiments.progress import SweepProgress
@@ -26,17 +28,22 @@ from experiments.simulation.cell_run import run_cell
 from experiments.simulation.premise import Premise
 from experiments.sweep import drawn, once_started
 from experiments.where import HERE, Where, lanes_of
+from results.cost import spent
 from results.earlier_run import move_aside, refuse_remains
 from results.errors import StoreError
 from results.lock import SweepLock, refuse_if_driven
 from results.patience import PATIENCE_S, patience_s
 from results.place import check_place
+from results.price import Spent
 from results.report import numbers
 from results.store import Store
 from results.sweep_document import RESOLVED, check_sweep
+from results.sweep_folder import AT_ONCE
 from workloads.shape import shape
 
-Run: TypeAlias = Callable[[Sequence[Cell], Store], None]  # what failed has no attempt that is done
+Run: TypeAlias = Callable[
+    [Sequence[Cell], Store], Limit | None
+]  # what failed has no attempt that is done; a limit held some back
 
 NO_RATES = Resolved(rates=(), durations_s=())
 
@@ -49,6 +56,8 @@ class Outcome:
     page: str
     answers: tuple[Answer, ...]
     problems: tuple[str, ...]
+    spent: Spent
+    stopped_at: Limit | None = None  # what this call was allowed to use, and did
 
     @property
     def complete(self) -> bool:
@@ -76,19 +85,24 @@ def run_measured(
     *,
     fresh: bool = False,
     where: Where = HERE,
+    limits: Limits = NO_LIMITS,
 ) -> Outcome:
     """Search on real engines. Errors as of `experiments.sweep.run_sweep`.
 
     `calibrated`: by backend, for a search in virtual time first, which says where this one begins.
     """
     store = Store(root)
+    allowance = Allowance(limits, question.config, store)
+    limits.check(question.config)
     refuse_if_driven(root)
     info = None if fresh else begun(question, store)
     if info is not None:
         known = Answers(question, store, Resolved.from_dict(info["resolved"])).now()
-        if all(answer.wanted is None for answer in known):
+        wanted = [answer.wanted for answer in known if answer.wanted is not None]
+        stopped_at = allowance.held_back(info, wanted)
+        if not wanted or stopped_at is not None:  # no GPU is asked for
             with SweepLock(root, say):
-                return _outcome(question, store, info, known)
+                return _outcome(question, store, info, known, stopped_at)
     config = question.config
     check_place(root)
     check(config, say, gpus_here=where.address is None)
@@ -102,11 +116,13 @@ def run_measured(
         with opening as lanes, once_started():
             if info is None:
                 info = _info(question, *_resolved(question, say))
-            driver = Driver(config, store, lanes, recorded(info))
+            allowance.start(info, lanes.session.beside)
+            driver = Driver(config, store, lanes, recorded(info), budget=allowance.budget)
 
-            def run(cells: Sequence[Cell], into: Store) -> None:
+            def run(cells: Sequence[Cell], into: Store) -> Limit | None:
                 with SweepProgress(cells, cells, lanes.views, at_once=lanes.count()) as progress:
-                    fit(replace(driver, store=into), cells, progress)
+                    fit(replace(driver, store=into, purse=allowance.purse(info, cells)), cells, progress)
+                return allowance.reached()
 
             return _searched(question, store, info, run, say, guesses=guesses, lanes=lanes.count())
 
@@ -129,6 +145,7 @@ def _searched(
     at_once = Store(store.place / AT_ONCE, wait_s=patience_s(store.place))
     given_up: set[int] = set()
     found = answers.now()
+    stopped_at: Limit | None = None
     while wanted := {one.index: one.wanted for one in found if one.wanted and one.index not in given_up}:
         keys = list(dict.fromkeys(cell.lane_key for cell in wanted.values()))[:lanes]
         now = {index: cell for index, cell in wanted.items() if cell.lane_key in keys}
@@ -136,7 +153,7 @@ def _searched(
         now, into = (first, at_once) if first else (now, store)
         if first:
             at_once.create()  # a trial waits for a folder, it does not make it
-        run(list(now.values()), into)
+        stopped_at = run(list(now.values()), into)
         done = into.done_cells({cell.cell_id for cell in now.values()})
         given_up |= {index for index, cell in now.items() if cell.cell_id not in done}
         found = answers.now()
@@ -144,9 +161,11 @@ def _searched(
         assert not again, f"the search would run for ever: {again} is done, and wanted again"
         _record(question, store, info, found)
         for one in found:
-            if one.index in now:
+            if one.index in now and (stopped_at is None or now[one.index].cell_id in done):
                 say(_line(one, now[one.index], saturated=bool(first)))
-    return _outcome(question, store, info, found)
+        if stopped_at is not None:
+            break
+    return _outcome(question, store, info, found, stopped_at)
 
 
 def _line(answer: Answer, cell: Cell, *, saturated: bool) -> str:
@@ -241,7 +260,20 @@ def _record(question: Question, store: Store, info: dict[str, Any], answers: Seq
     store.write_sweep(info)
 
 
-def _outcome(question: Question, store: Store, info: dict[str, Any], answers: tuple[Answer, ...]) -> Outcome:
+def _outcome(
+    question: Question,
+    store: Store,
+    info: dict[str, Any],
+    answers: tuple[Answer, ...],
+    stopped_at: Limit | None = None,
+) -> Outcome:
     _record(question, store, info, answers)
     page, _ = drawn(store)
-    return Outcome(root=store.root, page=page, answers=answers, problems=tuple(store.problems))
+    return Outcome(
+        root=store.root,
+        page=page,
+        answers=answers,
+        problems=tuple(store.problems),
+        spent=spent(store, info, question.config.price),
+        stopped_at=stopped_at,
+    )

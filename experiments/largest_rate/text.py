@@ -3,9 +3,11 @@
 from typing import Any
 
 from experiments.console import table
+from experiments.cost_so_far import cost_document
 from experiments.largest_rate.answers import Answer
 from experiments.largest_rate.question import Question
 from experiments.largest_rate.run import Outcome
+from results.price import Price
 from results.report import numbers
 
 NOT_SETTLED = ", not settled"
@@ -26,6 +28,17 @@ def doubts(answers: tuple[Answer, ...]) -> str | None:
         "no trial speaks against: all were within at its lower end, none at its upper end and above. A larger "
         "--max-trials goes on."
     )
+
+
+def cost(question: Question, outcome: Outcome) -> str | None:
+    """What it has cost, with its saturation runs; None without a price, and in virtual time."""
+    if (price := _price(question)) is None:
+        return None
+    return f"Cost: {outcome.spent.text(price)}, {outcome.spent.gpu_hours:.3g} GPU hours."
+
+
+def _price(question: Question) -> Price | None:
+    return None if question.premises is not None else question.config.price
 
 
 def _row(answer: Answer) -> tuple[str, ...]:
@@ -54,6 +67,8 @@ def to_dict(question: Question, outcome: Outcome) -> dict[str, Any]:
         "width": question.width,
         "max_trials": question.max_trials,
         "complete": outcome.complete,
+        "stopped_at": outcome.stopped_at,
+        "cost": None if (price := _price(question)) is None else cost_document(outcome.spent, price, None),
         "answers": [answer.to_dict() for answer in outcome.answers],
         "problems": list(outcome.problems),
     }

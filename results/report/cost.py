@@ -79,6 +79,10 @@ def _of_sweep(findings: Findings, price: Price) -> str:
     spent = findings.spent
     if spent is None or not spent.attempts:
         return ""
-    others = f" Without {spent.unrecorded} that run or were killed." if spent.unrecorded else ""
-    whole = f"This sweep cost {price.text(spent.cost)}: {spent.gpu_hours:.3g} GPU hours of {spent.attempts} attempts"
+    others = ""
+    if spent.unrecorded:
+        others = f" {spent.unrecorded} more run or were killed, and count until the last that they wrote."
+    whole = (
+        f"This sweep cost {spent.text(price)}: {spent.gpu_hours:.3g} GPU hours of {spent.attempts} attempts"
+    )
     return f"{whole}, those that failed among them.{others}"

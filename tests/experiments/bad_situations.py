@@ -416,6 +416,30 @@ OTHER_COMMANDS: dict[str, tuple[Situation, str]] = {  # than sweep: they cannot 
         into_a_sweep("simulate", ""),
         "--results may not be in a sweep's folder, got out/good-{hash}, which is in {here}/out/good-{hash}",
     ),
+    "budget of a search in virtual time": (
+        plain("capacity", "c.yaml", "--slo", "e2e_p95=1s", "--simulate", "--max-hours", "1"),
+        "--max-hours and --max-cost are of what is measured, and not of a simulation",
+    ),
+    "budget of a search without a price": (
+        plain("capacity", "c.yaml", "--slo", "e2e_p95=1s", "--max-cost", "1"),
+        "c.yaml: price_per_gpu_hour: is missing: --max-cost needs the price of a GPU's hour",
+    ),
+    "results of a job below nowhere": (
+        plain("submit", "c.yaml", "--results", "sweeps"),
+        "--results must be a folder of the head, from / or ~/ on, or an address (s3://BUCKET/PREFIX), got sweeps",
+    ),
+    "results of a job in a folder of no name": (
+        plain("submit", "c.yaml", "--results", ""),
+        "--results must be a folder of the head, from / or ~/ on, or an address (s3://BUCKET/PREFIX), got nothing",
+    ),
+    "results of a job on a server": (
+        plain("submit", "c.yaml", "--results", "http://host/sweeps"),
+        "--results: results must lie in a folder or at s3:// or gs://, got http://host/sweeps",
+    ),
+    "results of a job in no bucket": (
+        plain("submit", "c.yaml", "--results", "s3://"),
+        "--results: an address of results must be s3://BUCKET/PREFIX without a user, password or port in it: credentials are taken from the environment (AWS_ACCESS_KEY_ID, …) or their usual files",
+    ),
     "resume of no folder": (
         plain("resume", "nowhere"),
         "nowhere: does not exist; give a sweep's folder (`batchyard ls` lists them)",

@@ -37,7 +37,8 @@ class Faults:
     def measuring(self) -> int:
         """Attempts that have written rows and have not ended: their trials are in the middle."""
         folders = {path.parent for path in self._results.glob("*/cells/*/*/requests-*.parquet")}
-        return sum(not list(folder.glob("*.json")) for folder in folders)
+        ends = ("done.json", "failed.json")
+        return sum(not any((folder / name).exists() for name in ends) for folder in folders)
 
     def causes(self) -> set[str]:
         return {failure.cause for failure in Store(self.root).failures()}

@@ -145,8 +145,8 @@ def test_what_a_sweep_has_cost_and_will_by_the_price_in_its_config(
     assert (cost["attempts"], cost["attempts_without_record"], cost["per_trial"]) == (5, 1, 33 / 5)
     assert cost["left"] > 25 * 7, "each of the cells that are left is held for longer than its twin's trial"
     (line,) = [one for one in batchyard("status", folder).stdout.splitlines() if one.startswith("cost: ")]
-    assert line.startswith("cost: 33.00 EUR spent (6.60 EUR a trial), about ")
-    assert line.endswith("those of attempts that run or were killed: 1")
+    assert line.startswith("cost: at least 33.00 EUR spent (6.60 EUR a trial), about ")
+    assert line.endswith("attempts that run or were killed until the last that they wrote: 1")
     assert document(batchyard("status", begun_sweep(made_config(seed=9), results), "--json"))["cost"] is None
 
 

@@ -1,5 +1,6 @@
 """What a sweep costs: by the hours for which lanes were held, of every attempt."""
 
+import os
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -51,6 +52,31 @@ def test_the_costs_of_all_attempts_add_up_to_price_times_lane_hours(tmp_path: Pa
     assert spent(store, {}, None).cost is None
     assert spent(store, {}, None).gpu_hours == pytest.approx(2.5), "known without a price"
     assert spent(store, {"simulated": {}}, price_of(PRICED)).attempts == 0
+
+
+def test_an_attempt_that_was_killed_costs_at_least_what_it_did_until_the_last_that_it_wrote(
+    tmp_path: Path, made_sweep: ModuleType
+):
+    store = store_of(tmp_path, made_sweep, [LaneTime(held_s=1_800, kind="A10G")], killed=1)
+    killed = store.begin_attempt("cell")
+    killed.took_lane(LaneTime(held_s=0.01, gpus=2, kind="A10G"))
+    killed.write_requests([made_sweep.request_row(cell_id="cell", attempt=killed.number, token_s=[0.5])])
+    folder = tmp_path / "cells" / "cell" / f"attempt-{killed.number}"
+    for name, at_s in (("lane.json", 1_000), ("requests-00000.parquet", 1_900)):
+        os.utime(folder / name, (at_s, at_s))
+    found = spent(store, {}, price_of(PRICED))
+    assert found.cost == pytest.approx(0.5 * 1.5 + 0.25 * 2 * 1.5)
+    assert (found.attempts, found.unrecorded) == (1, 2)
+    assert found.per_attempt == pytest.approx(0.5 * 1.5), "of what is known"
+    assert found.text(price_of(PRICED) or Price(per_hour={})) == "at least 1.50 EUR"
+    (folder / "lane.json").write_text('{"schema_version": 1, "lane_time": null}')
+    assert spent(store, {}, price_of(PRICED)).cost == pytest.approx(0.5 * 1.5), "damaged"
+
+
+def test_the_saturation_runs_of_a_search_are_in_its_cost(tmp_path: Path, made_sweep: ModuleType):
+    store = store_of(tmp_path, made_sweep, [LaneTime(held_s=1_800, kind="A10G")])
+    store_of(tmp_path / "at-once", made_sweep, [LaneTime(held_s=600, kind="A10G"), LaneTime(held_s=600)])
+    assert spent(store, {}, price_of(PRICED)).gpu_hours == pytest.approx(50 / 60)
 
 
 @pytest.mark.parametrize(

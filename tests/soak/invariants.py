@@ -33,7 +33,8 @@ class Account:
 def account(root: Path, cells: int) -> Account:
     """Of a sweep that must be complete. AssertionError says what does not hold."""
     store = Store(root)
-    documents = [(path.parent, path.name) for path in root.glob("cells/*/attempt-*/*.json")]
+    ends_of = (root.glob(f"cells/*/attempt-*/{name}") for name in ("done.json", "failed.json"))
+    documents = [(path.parent, path.name) for paths in ends_of for path in paths]
     attempts = sorted(root.glob("cells/*/attempt-*"))
     ends = Counter(folder for folder, _ in documents)
     assert max(ends.values()) == 1, f"an attempt ended twice: {ends.most_common(1)}"

@@ -61,13 +61,13 @@ def test_a_calibrated_search_begins_where_virtual_time_ends():
 def test_a_search_on_lanes_goes_on_from_the_trials_that_are_there(
     batchyard: Callable[..., Result], tmp_path: Path
 ):
-    """One trial is left to run, and the saturation run, which is shorter than in virtual time.
+    """One trial is left to run, and the saturation run, which is shorter than in virtual time; both are paid for.
 
     Those before are of a search in virtual time, whose cells are the same. The one that is left is at the end of the
     bracket that is beyond, which a slow machine does not bring within.
     """
     path = tmp_path / "measured.yaml"
-    path.write_text(yaml.safe_dump(CONFIG))
+    path.write_text(yaml.safe_dump({**CONFIG, "price_per_gpu_hour": 3600}))
     asked = ("capacity", path, "--slo", LEVEL, "--width", "20%", "--results", tmp_path / "data")
     assert batchyard(*asked, "--simulate").exit_code == 0
     [simulated] = (tmp_path / "data").iterdir()
@@ -76,7 +76,7 @@ def test_a_search_on_lanes_goes_on_from_the_trials_that_are_there(
     twice = [trial for trial in Store(root).trials() if trial.repeat == 1]
     again = max(twice, key=lambda trial: trial.rate)
     shutil.rmtree(root / "cells" / again.cell_id)
-    result = batchyard(*asked)
+    result = batchyard(*asked, "--max-hours", "1", "--max-cost", "1000")
     assert result.exit_code == 0, result.stderr
     [measured] = [trial for trial in Store(root).trials() if trial.device != "virtual"]
     assert measured.cell_id == again.cell_id
@@ -86,3 +86,13 @@ def test_a_search_on_lanes_goes_on_from_the_trials_that_are_there(
     assert "measured-capacity: largest rate with p99 E2E ≤ 150 ms" in result.stdout
     info = Store(root).read_sweep() or {}
     assert info["capacity"]["answers"][0]["complete"]
+    stores = (Store(root), Store(root / "at-once"))
+    held_s = [time.held_s for one in stores for time in one.lane_times().values() if time is not None]
+    assert len(held_s) == 2
+    assert f"Cost: at least ${sum(held_s):.2f}, " in result.stdout, "those in virtual time had no lane"
+    narrower = (*asked[:4], "--width", "1%", *asked[6:])
+    result = batchyard(*narrower, "--max-cost", f"{sum(held_s) + 0.5}")
+    assert result.exit_code == 1, result.stderr
+    assert "stopped at --max-cost; `batchyard capacity" in result.stdout
+    assert "goes on up to a larger one, or without one to its end." in result.stdout
+    assert "starting Ray" not in result.stderr, "not even the next trial may begin"
