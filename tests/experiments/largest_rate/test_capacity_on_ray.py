@@ -73,6 +73,9 @@ def test_a_search_on_lanes_goes_on_from_the_trials_that_are_there(
     [simulated] = (tmp_path / "data").iterdir()
     root = tmp_path / "data" / f"measured-capacity-{parse(CONFIG).config_hash}"
     shutil.copytree(simulated / "cells", root / "cells")
+    info = Store(simulated).read_sweep() or {}
+    del info["simulated"]
+    Store(root).write_sweep({**info, "name": "measured-capacity", "config_hash": parse(CONFIG).config_hash})
     twice = [trial for trial in Store(root).trials() if trial.repeat == 1]
     again = max(twice, key=lambda trial: trial.rate)
     shutil.rmtree(root / "cells" / again.cell_id)
