@@ -166,6 +166,8 @@ async def _deploy(app: str, load: Load, place: Place) -> None:
         await asyncio.wait_for(running.result(), PLACEMENT_DEADLINE_S)
     except TimeoutError:
         raise BackendError(f"no place for a replica within {PLACEMENT_DEADLINE_S:g} s") from None
+    except Exception as error:  # Serve's and Ray's own, of many classes
+        raise BackendError(f"no replica could be started: {last_line(error)}") from error
 
 
 def _call(app: str) -> Call:
