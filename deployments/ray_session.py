@@ -46,9 +46,7 @@ def only_warnings() -> None:
     """Ray, Serve and Tune say no less: failures are in the store, and standard output is a document's. Imports ray."""
     from ray._private import worker
 
-    worker._worker_logs_enabled = (
-        False  # what raylets say of a node that died is 20 lines, on standard output
-    )
+    worker._worker_logs_enabled = False  # raylets say 20 lines of a node that died, on standard output
     # `serve.start` sets a level of its own, but leaves filters alone.
     logging.getLogger("ray.serve").addFilter(lambda record: record.levelno >= logging.WARNING)
     for name, level in (("ray", logging.ERROR), ("ray.tune", logging.CRITICAL)):

@@ -110,9 +110,7 @@ class SweepLock:
             _put(temporary, path)
             return True
         except FileExistsError:
-            if path.exists() and path.samefile(
-                temporary
-            ):  # NFS asks again where an answer was lost: it was taken
+            if path.exists() and path.samefile(temporary):  # NFS links again where an answer was lost
                 return True
         try:
             with path.open("r+", errors="replace") as held:  # NFS locks no file that is only read

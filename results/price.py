@@ -49,9 +49,7 @@ class Spent:
     gpu_s: float = 0.0
     cost: float | None = 0.0  # None: without a price, or of a kind that has none
     attempts: int = 0  # with a record of their time
-    unrecorded: int = (
-        0  # that run, or were killed: they count until the last that they wrote, if they had a lane
-    )
+    unrecorded: int = 0  # that run, or were killed: they count until the last that they wrote
     of_unrecorded: float = 0.0  # what of the cost is theirs
 
     @property

@@ -8,9 +8,7 @@ PAGE = "report.html"
 SWEEP = "sweep.json"
 LOCK = "driver.lock"
 CALIBRATION = "calibration.json"
-AT_ONCE = (
-    "at-once"  # in a capacity search's: its saturation runs, which are at no rate that a page could draw
-)
+AT_ONCE = "at-once"  # in a capacity search's: its saturation runs, at no rate that a page could draw
 MARKS = (SWEEP, LOCK)
 
 

@@ -26,9 +26,7 @@ class Hardware:
     flop_per_s: float  # dense, bfloat16
     pcie_bytes_per_s: float  # one direction
     source: str
-    driver_names: tuple[
-        str, ...
-    ] = ()  # as NVML and CUDA call it; what differs in bandwidth is called otherwise
+    driver_names: tuple[str, ...] = ()  # as NVML and CUDA call it; other bandwidth, other name
 
     def roofline(self, shape: ModelShape) -> Roofline:
         """The least time that a pass of this model can take."""

@@ -25,9 +25,7 @@ from results.verdicts import FEWEST_ARRIVALS
 
 ARRIVALS = round(1.15 * FEWEST_ARRIVALS)  # expected in a trial: enough for one that judges overload
 SIMULATED_ARRIVALS = 2_000  # virtual time is cheap
-AT_ONCE_BATCHES = (
-    10  # of the setting, in a saturation run: with few its last ones, which are not full, count much
-)
+AT_ONCE_BATCHES = 10  # of the setting, in a saturation run: with few the last ones, not full, count much
 AT_ONCE_S = 1e-3  # all requests of a saturation run arrive within this time
 AT_ONCE_DRAIN_S = 600.0  # at least: what is overloaded on purpose is waited for, as its rate is the answer
 

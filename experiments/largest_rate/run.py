@@ -41,9 +41,8 @@ from results.sweep_document import RESOLVED, check_sweep
 from results.sweep_folder import AT_ONCE
 from workloads.shape import shape
 
-Run: TypeAlias = Callable[
-    [Sequence[Cell], Store], Limit | None
-]  # what failed has no attempt that is done; a limit held some back
+# What failed has no attempt that is done; a limit held some back.
+Run: TypeAlias = Callable[[Sequence[Cell], Store], Limit | None]
 
 NO_RATES = Resolved(rates=(), durations_s=())
 

@@ -30,10 +30,7 @@ from tests.experiments.command_process import CommandProcess
 from tests.soak.family import Family
 from tests.soak.invariants import account, counted
 
-RUN_S, WAIT_S = (
-    1_800.0,
-    600.0,
-)  # of one run to its end, and of one moment that may not come: machines are shared
+RUN_S, WAIT_S = 1_800.0, 600.0  # of one run to its end, and of one moment: machines are shared
 CELLS_A_REPEAT = 2
 CLOCK = frozenset(  # what the clock decides of a measured request; the attempt is chance here
     {
