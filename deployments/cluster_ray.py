@@ -143,8 +143,17 @@ def _connect(address: str) -> None:
             configure_logging=False,
         )
     except Exception as error:
-        text = "a Ray cluster's head, or auto on one of its nodes"
-        raise DeviceError(f"--address must be {text}, got {address}: {last_line(error)}") from error
+        raise refused(address, error) from error
+
+
+def refused(address: str, error: Exception) -> DeviceError:
+    """Why Ray could not connect, in one line."""
+    if str(error).startswith("Version mismatch"):  # on six lines, of which the last is no reason
+        return DeviceError(
+            f"the cluster at {address} is of another Ray or Python: {' '.join(str(error).split())}"
+        )
+    text = "a Ray cluster's head, or auto on one of its nodes"
+    return DeviceError(f"--address must be {text}, got {address}: {last_line(error)}")
 
 
 def _refuse_if_taken(address: str) -> None:
