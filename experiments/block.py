@@ -119,14 +119,14 @@ def _tune(driver: Driver, block: Sequence[Cell], progress: SweepProgress) -> set
 def _tuner(driver: Driver, block: Sequence[Cell], told: Told, halt: "Halt") -> "tune.Tuner":
     from ray import tune
 
-    from experiments.runner import Watch
+    from experiments.runner import AsLanes, Watch
 
     tries_again, session = driver.config.max_failures, driver.lanes.session
     return tune.Tuner(
         tune.with_resources(_trainable(driver, block), {"cpu": 0, session.beside: LEAST_SHARE}),
         param_space={"cell_id": tune.grid_search([cell.cell_id for cell in block])},
         tune_config=tune.TuneConfig(
-            max_concurrent_trials=driver.lanes.count(),
+            search_alg=AsLanes(driver.lanes.count),
             reuse_actors=True,
             trial_name_creator=lambda trial: trial.config["cell_id"],
             trial_dirname_creator=lambda trial: trial.config["cell_id"],

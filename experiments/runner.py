@@ -5,11 +5,13 @@ Tune reuses the actor from cell to cell and tries a cell again when `step` raise
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ray import tune
+from ray.tune.search import BasicVariantGenerator
 
 from deployments import serve_loop
 from deployments.errors import ModelError
@@ -32,6 +34,7 @@ from workloads.errors import WorkloadError
 
 PERMANENT = (ModelError, WorkloadError)
 HELD_BACK = "held_back"  # in what is told to Tune
+COUNT_EVERY_S = 1.0
 
 
 class CellTrial(tune.Trainable):
@@ -161,6 +164,28 @@ class Watch(tune.Callback):
             self._lost(trial.config["cell_id"])
         else:
             self._ended(trial.config["cell_id"], None)
+
+
+class AsLanes(BasicVariantGenerator):
+    """The cells in their order, as many at a time as there are lanes, which come and go meanwhile."""
+
+    def __init__(self, lanes: Callable[[], int]) -> None:
+        """`lanes` is asked once a second at most: Tune looks at every step."""
+        self._lanes, self._counted_s = lanes, time.monotonic()
+        super().__init__(max_concurrent=lanes())
+
+    def next_trial(self) -> Any:
+        """None while there is no lane for one more, or no cell is left."""
+        if time.monotonic() - self._counted_s >= COUNT_EVERY_S:
+            self.max_concurrent, self._counted_s = self._lanes(), time.monotonic()
+        return super().next_trial()  # type: ignore[no-untyped-call]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Tune pickles it for a restore that never happens here."""
+        return {}
+
+    def save_to_dir(self, dirpath: str, session_str: str = "", **_: Any) -> None:
+        """For the same restore."""
 
 
 class Halt(tune.Stopper):

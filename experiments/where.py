@@ -122,7 +122,8 @@ def _on_cluster(config: SweepConfig, where: Where, address: str, say: Say) -> It
         board = start_board(look, session.beside, most)
 
         def count() -> int:
-            return most or max(1, len(in_use(look())))
+            there = max(1, len(in_use(look())))
+            return min(there, most or there)
 
         yield Lanes(session=session, board=board, count=count)
 

@@ -123,7 +123,7 @@ def run_measured(
                     fit(replace(driver, store=into, purse=allowance.purse(info, cells)), cells, progress)
                 return allowance.reached()
 
-            return _searched(question, store, info, run, say, guesses=guesses, lanes=lanes.count())
+            return _searched(question, store, info, run, say, guesses=guesses, lanes=lanes.count)
 
 
 def _searched(
@@ -134,7 +134,7 @@ def _searched(
     say: Say,
     *,
     guesses: Mapping[int, float] | None = None,
-    lanes: int = 1,
+    lanes: Callable[[], int] = lambda: 1,
 ) -> Outcome:
     """Run what is wanted next, of so many loaded engines at a time, until nothing is or its tries ran out."""
     resolved = Resolved.from_dict(info["resolved"])
@@ -146,7 +146,7 @@ def _searched(
     found = answers.now()
     stopped_at: Limit | None = None
     while wanted := {one.index: one.wanted for one in found if one.wanted and one.index not in given_up}:
-        keys = list(dict.fromkeys(cell.lane_key for cell in wanted.values()))[:lanes]
+        keys = list(dict.fromkeys(cell.lane_key for cell in wanted.values()))[: lanes()]
         now = {index: cell for index, cell in wanted.items() if cell.lane_key in keys}
         first = {one.index: now[one.index] for one in found if one.saturates and one.index in now}
         now, into = (first, at_once) if first else (now, store)
