@@ -5,8 +5,10 @@ lane, and the lane of one that is gone is given to nobody any more. A lane that 
 place's lane goes when another place appears, but not under the trial that holds it.
 """
 
+import math
 import time
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
@@ -54,10 +56,17 @@ class LaneBoard:
     """Which lane is whose. A trial that comes back after a crash gets the lane that it held."""
 
     def __init__(
-        self, look: Look, most: int | None = None, clock: Callable[[], float] = time.monotonic
+        self,
+        look: Look,
+        most: int | None = None,
+        kinds: Sequence[str] = (),
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """At most so many lanes at a time on the places of `look`; `clock`: seconds, for how long a lane does what it does."""
-        self._look, self._most, self._clock = look, most, clock
+        """At most so many lanes at a time on the places of `look`, of which each of `kinds` has a share, once it is there.
+
+        `clock`: seconds, for how long a lane does what it does.
+        """
+        self._look, self._most, self._kinds, self._clock = look, most, kinds, clock
         self._looked_s = -LOOK_EVERY_S
         self._lanes: dict[int, Lane] = {}
         self._doing: dict[int, tuple[Doing, float]] = {}
@@ -189,11 +198,20 @@ class LaneBoard:
                 self._orphans += [lane.app] if lane.app is not None else []
         has = {lane.place for lane in self._lanes.values()}
         for place in (place for place in used if place not in has):
-            if self._most is not None and len(self._lanes) >= self._most:
-                return
+            if not self._room(place.kind):
+                continue
             self._lanes[self._made] = Lane(index=self._made, place=place)
             self._doing[self._made] = "idle", self._clock()
             self._made += 1
+
+    def _room(self, kind: str) -> bool:
+        """Whether there may be one more lane of this kind: of several kinds none takes what another one waits for."""
+        if self._most is None:
+            return True
+        have = Counter(lane.place.kind for lane in self._lanes.values())
+        waiting = sum(1 for other in self._kinds if other != kind and not have[other])
+        share = math.ceil(self._most / max(1, len(self._kinds)))
+        return len(self._lanes) + waiting < self._most and have[kind] < share
 
     def _does(self, index: int, doing: Doing) -> None:
         if self._doing[index][0] != doing:
@@ -204,7 +222,7 @@ class LaneBoard:
         return lane
 
 
-def start_board(look: Look, beside: str, most: int | None = None) -> Any:
+def start_board(look: Look, beside: str, most: int | None = None, kinds: Sequence[str] = ()) -> Any:
     """The lane board as a named actor; the handle must be kept as long as it is needed.
 
     `beside`: a resource that only the driver's node has, so that no other node takes the board with it.
@@ -213,7 +231,7 @@ def start_board(look: Look, beside: str, most: int | None = None) -> Any:
 
     actor = ray.remote(num_cpus=0)(LaneBoard)
     options = actor.options(name=BOARD, namespace=NAMESPACE, resources={beside: LEAST_SHARE})
-    return options.remote(look, most)
+    return options.remote(look, most, kinds)
 
 
 LEAST_SHARE = 0.001  # of a resource that says where something is to be, and does not run out

@@ -73,11 +73,24 @@ def lanes_of(config: SweepConfig, where: Where, say: Say) -> AbstractContextMana
         on_model = any(setting.model is not None for setting in config.settings)
         return _here(config, count, claim(say, _wanted_here(config, where)) if on_model else (), say)
     check_answers(where.address)
+    check_asked(config, where)
+    return _on_cluster(config, where, where.address, say)
+
+
+def check_asked(config: SweepConfig, where: Where) -> None:
+    """ConfigError where no cluster could have such lanes."""
     if where.on_cpu and config.lane_gpus > 1:
         raise config.error(size_key(config.settings[0]), "asks for GPUs, and --on-cpu uses none")
     if where.on_cpu and config.accelerator:
         raise config.error(("accelerator",), "names kinds of GPU, and --on-cpu uses none")
-    return _on_cluster(config, where, where.address, say)
+    kinds, most = len(config.accelerator or ()), _most(config, where)
+    if most is None or most >= kinds:
+        return
+    if where.lanes:  # a kind that never gets a lane would be waited for in vain
+        raise ConfigError(f"--lanes must be at least {kinds}, one for each kind of accelerator, got {most}")
+    least = kinds * config.lane_gpus
+    text = f"must be at least {least}, a lane for each kind of accelerator, got {config.gpus}"
+    raise config.error(("gpus",), text)
 
 
 def _refuse_cluster_options(config: SweepConfig, where: Where) -> None:
@@ -85,6 +98,11 @@ def _refuse_cluster_options(config: SweepConfig, where: Where) -> None:
         raise config.error(("accelerator",), "needs a cluster, whose GPUs have kinds: give its --address")
     if given := [name for name, value in (("--label", where.labels), ("--on-cpu", where.on_cpu)) if value]:
         raise ConfigError(f"{given[0]} needs a cluster: give its --address too")
+
+
+def _most(config: SweepConfig, where: Where) -> int | None:
+    """Lanes of a cluster; None: as many as there are places."""
+    return where.lanes or (config.gpus and config.gpus // config.lane_gpus)
 
 
 def _wanted_here(config: SweepConfig, where: Where) -> int | None:
@@ -115,11 +133,11 @@ def _on_cluster(config: SweepConfig, where: Where, address: str, say: Say) -> It
             on_cpu=where.on_cpu,
             driver=session.node or "",
         )
-        most = where.lanes or (config.gpus and config.gpus // config.lane_gpus)
+        most = _most(config, where)
         if not where.on_cpu:
-            _ask_for(config, where, look, most)
-        look = _of_one_kind(config, look, _first(config, look, most, say), say)
-        board = start_board(look, session.beside, most)
+            _ask_for(where, look, most)
+        look = _of_one_kind(look, _first(config, look, most, say), say)
+        board = start_board(look, session.beside, most, config.accelerator or ())
 
         def count() -> int:
             there = max(1, len(in_use(look())))
@@ -128,9 +146,9 @@ def _on_cluster(config: SweepConfig, where: Where, address: str, say: Say) -> It
         yield Lanes(session=session, board=board, count=count)
 
 
-def _ask_for(config: SweepConfig, where: Where, look: OnCluster, most: int | None) -> None:
+def _ask_for(where: Where, look: OnCluster, most: int | None) -> None:
     """Have the autoscaler bring what is missing, and keep what is there."""
-    kinds = config.accelerator or ()
+    kinds = look.kinds or ()
     each = -(-most // len(kinds)) if most and kinds else most
     request_gpus(each or max(1, len(look())), kinds, where.labels, each=look.gpus)
 
@@ -163,12 +181,12 @@ def _wanted(look: OnCluster) -> str:
     return f"{kind} with {labels}" if labels else kind
 
 
-def _of_one_kind(config: SweepConfig, look: OnCluster, places: Sequence[Place], say: Say) -> OnCluster:
+def _of_one_kind(look: OnCluster, places: Sequence[Place], say: Say) -> OnCluster:
     """Without `accelerator` a sweep has one kind of GPU, so that no comparison is between two of them."""
     counts: dict[str, int] = {}
     for place in places:
         counts[place.kind] = counts.get(place.kind, 0) + 1
-    if look.on_cpu or config.accelerator or KIND_LABEL in look.labels:
+    if look.on_cpu or look.kinds or KIND_LABEL in look.labels:
         return look
     kind = max(counts, key=lambda kind: (counts[kind], kind))
     if others := ", ".join(sorted(one or "unnamed" for one in counts if one != kind)):

@@ -41,13 +41,13 @@ def submit(
         from experiments.config import load
         from experiments.submitted import checked, folder_of, on_head
         from experiments.submitted import submit as send
+        from experiments.where import check_asked
 
         results = checked(results)
         loaded, where = load(config), where_asked(lanes, None, label, on_cpu=on_cpu)
         for warning in loaded.warnings:
             tell(f"warning: {config}: {warning}")
-        if on_cpu and loaded.accelerator:
-            raise loaded.error(("accelerator",), "names kinds of GPU, and --on-cpu uses none")
+        check_asked(loaded, where)
         tell(f"sending the sweep to {address}")
         job = send(loaded, config, RayJobs(address), where, results)
         if as_json:

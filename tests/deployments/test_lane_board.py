@@ -1,5 +1,7 @@
 """Who has which lane, and what is loaded in it."""
 
+from collections import Counter
+
 from deployments.lane_board import Lane, LaneBoard
 from deployments.places import Here, Place
 
@@ -164,8 +166,8 @@ class Nodes:
     def __call__(self) -> list[Place]:
         return list(self.places)
 
-    def board(self, most: int | None = None) -> LaneBoard:
-        return LaneBoard(self, most, clock=lambda: self.now_s)
+    def board(self, most: int | None = None, *kinds: str) -> LaneBoard:
+        return LaneBoard(self, most, kinds, clock=lambda: self.now_s)
 
     def change(self, *, lose: Place | None = None, add: Place | None = None) -> None:
         self.places = [place for place in [*self.places, add] if place not in (None, lose)]
@@ -233,6 +235,18 @@ def test_a_trial_gets_the_kind_of_gpu_that_it_asks_for():
     assert board.acquire("one", A, "L4").place.kind == "L4"
     assert board.acquire("two", A, "L4") is None
     assert board.acquire("two", A, "A10G").place.kind == "A10G"
+
+
+def test_of_few_lanes_each_kind_has_its_share_also_one_that_comes_late():
+    nodes = Nodes(gpu("a"), gpu("b"), gpu("c"))
+    board = nodes.board(2, "A10G", "L4")
+    assert [place.kind for place in board.places()] == ["A10G"]
+    nodes.change(add=gpu("d", "L4"))
+    assert board.acquire("one", A, "L4") is not None
+    nodes.change(add=gpu("e", "L4"))
+    assert [place.kind for place in board.places()] == ["A10G", "L4"]
+    shares = Counter(place.kind for place in nodes.board(3, "A10G", "L4").places())
+    assert shares == {"A10G": 2, "L4": 1}
 
 
 def test_a_key_that_one_lane_cannot_load_is_loaded_on_another():
