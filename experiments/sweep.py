@@ -27,7 +27,7 @@ from experiments.resolved import Resolved
 from experiments.running_results import RunningResults
 from experiments.simulation.occupancy import with_occupancy
 from experiments.sweep_record import begun, cells_of, check_traffic, resolve_and_record, take_added
-from experiments.where import HERE, Where, lanes_of
+from experiments.where import HERE, Where, kind_so_far, lanes_of
 from results.cost import spent
 from results.earlier_run import move_aside
 from results.errors import DiskFull, StoreError, one_line
@@ -90,7 +90,7 @@ def run_sweep(
                 return _outcome(root, planned, store, ran=0, stopped_at=stopped_at)
     check_place(root)
     check(config, say, gpus_here=where.address is None)
-    opening = lanes_of(config, where, say)
+    opening = lanes_of(config, where, say, kind=None if info is None else kind_so_far(store.trials()))
     if fresh:
         move_aside(root, say)
     with SweepLock(root, say) as note:

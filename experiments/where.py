@@ -1,6 +1,7 @@
 """Where a sweep runs: on this machine, on a Ray of its own, or on a cluster that is there; and on how many lanes."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from time import monotonic, sleep
@@ -19,6 +20,7 @@ from experiments.config import SweepConfig
 from experiments.console import Say
 from experiments.errors import ConfigError
 from experiments.preflight import lanes_here, size_key
+from results.records import Trial
 
 LOOK_EVERY_S = 1.0
 ANSWER_S = 2.0
@@ -62,10 +64,12 @@ class Lanes:
         return seen
 
 
-def lanes_of(config: SweepConfig, where: Where, say: Say) -> AbstractContextManager[Lanes]:
+def lanes_of(
+    config: SweepConfig, where: Where, say: Say, *, kind: str | None = None
+) -> AbstractContextManager[Lanes]:
     """The lanes, opened when it is entered. ConfigError or DeviceError before anything is started where there are none.
 
-    Blocks while a GPU of this machine is taken.
+    `kind`: of GPU, that the sweep's trials have had so far. Blocks while a GPU of this machine is taken.
     """
     if where.address is None:
         _refuse_cluster_options(config, where)
@@ -74,7 +78,7 @@ def lanes_of(config: SweepConfig, where: Where, say: Say) -> AbstractContextMana
         return _here(config, count, claim(say, _wanted_here(config, where)) if on_model else (), say)
     check_answers(where.address)
     check_asked(config, where)
-    return _on_cluster(config, where, where.address, say)
+    return _on_cluster(config, where, where.address, say, kind)
 
 
 def check_asked(config: SweepConfig, where: Where) -> None:
@@ -122,13 +126,22 @@ def _here(config: SweepConfig, count: int, gpus: Sequence[Gpu], say: Say) -> Ite
         yield Lanes(session=session, board=board, count=lambda: count)
 
 
+def kind_so_far(trials: Iterable[Trial]) -> str | None:
+    """The kind of GPU that most of a sweep's trials had on a cluster; None if none had any."""
+    kinds = Counter(str(trial.setup.get("node", {}).get("kind") or "") for trial in trials)
+    del kinds[""]
+    return kinds.most_common(1)[0][0] if kinds else None
+
+
 @contextmanager
-def _on_cluster(config: SweepConfig, where: Where, address: str, say: Say) -> Iterator[Lanes]:
+def _on_cluster(
+    config: SweepConfig, where: Where, address: str, say: Say, kind: str | None
+) -> Iterator[Lanes]:
     say(f"connecting to the Ray cluster at {address}")
     with cluster_ray(address, say) as session:
         look = OnCluster(
             labels=where.labels,
-            kinds=config.accelerator,
+            kinds=_kinds(config, where, kind, say),
             gpus=config.lane_gpus,
             on_cpu=where.on_cpu,
             driver=session.node or "",
@@ -144,6 +157,17 @@ def _on_cluster(config: SweepConfig, where: Where, address: str, say: Say) -> It
             return min(there, most or there)
 
         yield Lanes(session=session, board=board, count=count)
+
+
+def _kinds(config: SweepConfig, where: Where, kind: str | None, say: Say) -> tuple[str, ...] | None:
+    """Those that it compares, or the one that it has begun with, on which it goes on; None: any."""
+    if config.accelerator or kind is None or where.on_cpu:
+        return config.accelerator
+    if (chosen := where.labels.get(KIND_LABEL, kind)) != kind:
+        say(f"its trials so far ran on {kind}: with those on {chosen} they are not compared")
+        return None
+    say(f"keeping to {kind}, on which its trials ran: --label {KIND_LABEL}=KIND takes others")
+    return (kind,)
 
 
 def _ask_for(where: Where, look: OnCluster, most: int | None) -> None:

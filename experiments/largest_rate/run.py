@@ -27,7 +27,7 @@ from experiments.resolved import Resolved
 from experiments.simulation.cell_run import run_cell
 from experiments.simulation.premise import Premise
 from experiments.sweep import drawn, once_started
-from experiments.where import HERE, Where, lanes_of
+from experiments.where import HERE, Where, kind_so_far, lanes_of
 from results.cost import spent
 from results.earlier_run import move_aside, refuse_remains
 from results.errors import StoreError
@@ -105,7 +105,7 @@ def run_measured(
     config = question.config
     check_place(root)
     check(config, say, gpus_here=where.address is None)
-    opening = lanes_of(config, where, say)
+    opening = lanes_of(config, where, say, kind=None if info is None else kind_so_far(store.trials()))
     guesses = guesses_of(question, calibrated, say) if calibrated is not None else {}
     if fresh:
         move_aside(root, say)
