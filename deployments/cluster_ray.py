@@ -2,7 +2,7 @@
 
 The checkout goes along as Ray's working directory, so that every node runs the driver's own code. Serve may have
 applications of somebody else: then only what is ours in it is removed. One sweep at a time has the lanes of a
-cluster, because its lane board is what keeps two deployments off one GPU.
+cluster, because its lane board is what keeps two deployments off one GPU: who has it, a named actor says.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ from typing import Any
 
 from deployments.errors import DeviceError, last_line
 from deployments.interruption import Signals
-from deployments.lane_board import board
+from deployments.lane_board import LEAST_SHARE, NAMESPACE
 from deployments.ray_session import ENVIRONMENT, RaySession, only_warnings, prepare_environment
 
 OURS = "lane-"  # how the names of our applications begin
@@ -44,27 +44,28 @@ def cluster_ray(address: str, say: Callable[[str], None]) -> Iterator[RaySession
         f"ended from outside, or with the Ray at {address}: the same command goes on once that is there"
     )
     folder, signals = tempfile.mkdtemp(prefix=f"batchyard-{os.getpid()}-"), Signals()
+    claim = None
     try:
         signals.take(signal.SIGINT)
         _connect(address)
         signals.take(signal.SIGTERM)  # after `init`, whose own handler ends the process
-        _refuse_if_taken(address)
+        node = ray.get_runtime_context().get_node_id()
+        beside = only_there(ray.nodes(), node)  # type: ignore[no-untyped-call]
+        claim = _claim(address, beside)
         serve.start(proxy_location="Disabled", logging_config={"log_level": "WARNING"})
         if left := _delete_ours():
             say(f"removed what an earlier driver left on the cluster: {', '.join(left)}")
-        node = ray.get_runtime_context().get_node_id()
-        beside = only_there(ray.nodes(), node)  # type: ignore[no-untyped-call]
         yield RaySession(gpus=0, folder=folder, beside=beside, node=node)
     finally:
         signals.ignore()
         serve_log = logging.getLogger("ray.serve")
         serve_log.disabled = True  # it warns of how it is shut down
-        if ray.is_initialized():
+        if claim is not None:  # else what is there is another driver's
             with contextlib.suppress(Exception):  # a head that is gone has nothing left to be removed
                 request_gpus(0)
                 _delete_ours()
                 _end_serve()
-            ray.shutdown()
+        ray.shutdown()
         serve_log.disabled = False
         spare()
         shutil.rmtree(folder, ignore_errors=True)
@@ -156,11 +157,23 @@ def refused(address: str, error: Exception) -> DeviceError:
     return DeviceError(f"--address must be {text}, got {address}: {last_line(error)}")
 
 
-def _refuse_if_taken(address: str) -> None:
-    """A board of a driver that has died goes with it, some seconds later."""
-    with contextlib.suppress(ValueError):
-        board()
-        raise DeviceError(f"another sweep runs on the cluster at {address}: wait for it, or end it")
+class _Claim:
+    """Only its name matters: there is one on a cluster, and it goes with its driver, if that dies some seconds later."""
+
+
+def _claim(address: str, beside: str) -> Any:
+    """Have the cluster for this driver alone; the handle must be kept. DeviceError if another one has it.
+
+    It comes before all else: what a driver removes at its start would be the lanes of one that had looked just before.
+    """
+    import ray
+
+    options = {"name": "batchyard-driver", "namespace": NAMESPACE, "resources": {beside: LEAST_SHARE}}
+    try:
+        return ray.remote(num_cpus=0)(_Claim).options(**options).remote()
+    except ValueError as error:
+        text = f"another sweep runs on the cluster at {address}: wait for it, or end it"
+        raise DeviceError(text) from error
 
 
 def _delete_ours() -> list[str]:
