@@ -27,6 +27,7 @@ OURS = "lane-"  # how the names of our applications begin
 _JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"  # set in what was submitted as a job, which has its working directory
 _EXCLUDED = (".git", ".venv", "results/data", "tests", "docs", "**/__pycache__")
 _CONNECT_DEADLINE_S = 10.0
+_LAST_PORT = 65_535
 
 
 @contextmanager
@@ -86,16 +87,16 @@ def _last_words(text: str) -> Callable[[], None]:
 
 def check_answers(address: str) -> None:
     """DeviceError if nothing listens at HOST:PORT; `auto` is Ray's to find."""
-    host, _, port = address.rpartition(":")
     if address == "auto":
         return
+    host, _, port = address.rpartition(":")
+    if not host or "/" in host or not port.isdecimal() or int(port) > _LAST_PORT:
+        raise DeviceError(
+            f"--address must be HOST:PORT of a cluster's head, or auto, got {address or 'nothing'}"
+        )
     try:
         with socket.create_connection((host, int(port)), timeout=_CONNECT_DEADLINE_S):
             return
-    except ValueError:
-        raise DeviceError(
-            f"--address must be HOST:PORT of a cluster's head, or auto, got {address}"
-        ) from None
     except OSError as error:
         raise DeviceError(f"no Ray cluster answers at {address}: {error.strerror or error}") from error
 

@@ -123,7 +123,7 @@ def where_asked(lanes: int, address: str | None, labels: list[str] | None, *, on
     """Where to run, of the options that say so."""
     from experiments.where import Where
 
-    return Where(lanes=lanes, address=address or None, labels=labels_asked(labels), on_cpu=on_cpu)
+    return Where(lanes=lanes, address=address, labels=labels_asked(labels), on_cpu=on_cpu)
 
 
 def above_nothing(text: str | float) -> float:
