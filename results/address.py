@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pyarrow import fs
 
 _ADDRESS = re.compile(r"([a-z][a-z0-9+]+):/+(.*)", re.DOTALL)  # a Path makes one slash of two
+_CREDENTIALS = re.compile(r"@|key|secret|token|password", re.IGNORECASE)  # in a query
 _SCHEMES = ("s3", "gs")
 AT_ONCE = "allow_delayed_open=true"  # a small object is one request, instead of an upload in three
 S3_TRIES = 2  # of a request, each given up after 3 s without an answer
@@ -154,7 +155,7 @@ def place(given: str | os.PathLike[str]) -> Place:
         return Path(text)
     scheme, (path, mark, query) = found[1], found[2].partition("?")
     bucket = path.partition("/")[0]
-    if not bucket or {"@", ":"} & set(bucket):
+    if not bucket or {"@", ":"} & set(bucket) or _CREDENTIALS.search(query):
         raise StoreError(
             f"an address of results must be {scheme}://BUCKET/PREFIX without a user, password or port in it: credentials "
             "are taken from the environment (AWS_ACCESS_KEY_ID, …) or their usual files"

@@ -93,10 +93,18 @@ def test_it_listens_on_loopback_and_writes_no_secret(
     assert leaks == []
 
 
+@pytest.mark.parametrize(
+    "address",
+    [
+        "s3://key:marker-secret@bucket/sweeps",
+        "s3://bucket/sweeps?secret_key=marker-secret",
+        "s3://bucket/sweeps?endpoint_override=key:marker-secret@127.0.0.1:9000",
+    ],
+)
 def test_the_password_of_a_store_is_not_repeated(
-    batchyard: Callable[..., Result], short_sweep: Callable[..., Path]
+    batchyard: Callable[..., Result], short_sweep: Callable[..., Path], address: str
 ) -> None:
-    result = batchyard("sweep", short_sweep(), "--results", "s3://key:marker-secret@bucket/sweeps")
+    result = batchyard("sweep", short_sweep(), "--results", address)
     assert result.exit_code == 2
     assert "must be s3://BUCKET/PREFIX without a user, password" in result.stderr
     assert "marker-secret" not in result.output + os.fspath(Path.cwd())
