@@ -25,6 +25,7 @@ def problems(config: "SweepConfig") -> list[Problem]:
         *_model_problems(config),
         *_rate_problems(config),
         *_load_problems(config),
+        *_kind_problems(config),
         *_price_problems(config),
     ]
 
@@ -100,6 +101,13 @@ def _lane_problems(config: "SweepConfig") -> list[Problem]:
     if config.gpus is None or config.gpus >= most:
         return []
     return [Problem(("gpus",), f"must be at least {most}, the GPUs of one lane, got {config.gpus}")]
+
+
+def _kind_problems(config: "SweepConfig") -> list[Problem]:
+    """A kind of GPU that is named twice has each of its cells twice, and both at once in one lane."""
+    kinds = config.accelerator or ()
+    twice = sorted({kind for kind in kinds if kinds.count(kind) > 1})
+    return [Problem(("accelerator",), f"each kind may be given once, got {kind} twice") for kind in twice]
 
 
 def _price_problems(config: "SweepConfig") -> list[Problem]:

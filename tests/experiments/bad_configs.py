@@ -60,6 +60,7 @@ CONFIGS: dict[str, tuple[Change, str]] = {
     "price that is none": (("seed: 0", "price_per_gpu_hour: -1"), "14: price_per_gpu_hour: must be a price of 0 or more, or a mapping from kinds of GPU to prices, got -1"),
     "price by kind that is none": (("seed: 0", "price_per_gpu_hour: {L4: much}"), "14: price_per_gpu_hour.L4: must be a number, got 'much'"),
     "price that a kind has not": (("seed: 0", "price_per_gpu_hour: {L4: 1}\naccelerator: [L4, H100]"), "14: price_per_gpu_hour: must have a price for each kind of accelerator, has none for H100"),
+    "kind of GPU twice": (("seed: 0", "accelerator: [L4, A10G, L4]"), "14: accelerator: each kind may be given once, got L4 twice"),
     "currency without a price": (("seed: 0", "currency: EUR"), "14: currency: belongs to price_per_gpu_hour, which is left out"),
     # names
     "name with a slash": (("name: good", "name: ../good"), "1: name: must be lower-case letters, digits, and _ . - after the first of them, got '../good'"),
