@@ -35,7 +35,7 @@ test: $(READY)  ## the tests without a browser, a GPU or a sweep that is killed,
 	$(BIN)/python -m pytest -m 'not browser and not fault and not soak'
 
 test-faults: $(READY)  ## real sweeps and searches that are interrupted, killed, watched and starved of disk
-	$(BIN)/python -m pytest -m fault
+	$(BIN)/python -m pytest -m 'fault and not soak'
 
 test-browser: $(READY)  ## the page in a real Chromium (Debian: chromium, chromium-driver)
 	$(BIN)/python -m pytest -m browser

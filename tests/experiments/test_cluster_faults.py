@@ -127,6 +127,44 @@ def test_a_lane_of_two_gpus_is_on_the_node_that_has_them_and_costs_both(
     cluster.kill(two)
 
 
+@pytest.mark.soak
+def test_budgets_end_a_sweep_and_its_cost_is_price_times_lane_hours_of_each_kind(
+    cluster: RayCluster, started: Start, short_sweep: Callable[..., Path], tmp_path: Path
+) -> None:
+    results, cells = tmp_path / "results", 12
+    other = cluster.add("L4")
+    prices = {"A10G": 7.2, "L4": 3.6}
+    changes: dict[str, Any] = {"accelerator": list(prices), "strategies": [NAIVE], "repeats": 2}
+    config = short_sweep(arrival_rate=[6, 8, 10], duration_s=4, price_per_gpu_hour=prices, **changes)
+    command = ("sweep", config, "--address", cluster.address, "--results", results)
+
+    def run(*limit: object) -> tuple[int, str, dict[str, int]]:
+        """Whatever ends it, its cost is that of its attempts, none of which was begun in vain."""
+        code, output, told = started(*command, *limit, "--json").end(400)
+        [root] = results.iterdir()
+        store, found = Store(root), json.loads(output)["cost"]
+        times = [time for time in store.lane_times().values() if time is not None]
+        assert len(times) == len(store.done_cells()) == found["attempts"]
+        assert found["spent"] == pytest.approx(sum(prices[time.kind] * time.held_s / 3600 for time in times))
+        assert found["gpu_hours"] == pytest.approx(sum(time.held_s for time in times) / 3600)
+        return code, told, store.done_cells()
+
+    begun_s = time.monotonic()
+    code, told, first = run("--max-cost", 0.045)  # a trial on each, with a load, and one or two more
+    took_s = time.monotonic() - begun_s
+    assert (code, 1 <= len(first) < cells / 2) == (1, True), told
+    assert f"stopped at --max-cost: {len(first)} of {cells} cells are done" in told
+    assert "goes on up to a larger one" in told
+    code, told, half = run("--max-hours", took_s / 3600)  # about as many again
+    assert (code, len(half) < cells) == (1, True), told
+    assert f"stopped at --max-hours: {len(half)} of {cells} cells are done" in told
+    code, told, done = run()
+    assert (code, len(done)) == (0, cells), told
+    assert first.items() <= half.items() <= done.items(), "nothing is done again"
+    assert left(cluster.address) == NOTHING
+    cluster.kill(other)
+
+
 def test_a_model_that_one_node_cannot_load_is_loaded_on_another(
     cluster: RayCluster, started: Start, short_sweep: Callable[..., Path], tmp_path: Path
 ) -> None:
