@@ -14,6 +14,7 @@ from results.store import Store
 from tests.experiments.command_process import CommandProcess
 from tests.experiments.left_on_cluster import NOTHING, left
 from tests.experiments.ray_cluster import RayCluster
+from tests.soak.kills import replicas
 
 pytestmark = [pytest.mark.ray, pytest.mark.fault]
 
@@ -50,27 +51,29 @@ def whole(results: Path, cells: int) -> Store:
     return store
 
 
-def test_a_node_that_dies_in_a_trial_costs_that_trial_and_one_that_comes_late_is_used(
+def test_a_node_that_comes_late_is_used_and_costs_one_trial_when_it_dies(
     cluster: RayCluster, started: Start, short_sweep: Callable[..., Path], tmp_path: Path
 ) -> None:
     results = tmp_path / "results"
-    dies = cluster.add("A10G")
-    config = short_sweep(arrival_rate=[6, 8, 10, 12, 14], duration_s=4, repeats=2, strategies=[NAIVE])
+    rates = [6 + 0.5 * number for number in range(12)]
+    config = short_sweep(arrival_rate=rates, duration_s=4, strategies=[NAIVE])
     driver = started("sweep", config, "--address", cluster.address, "--results", results)
-    driver.wait_for(lambda: requests_written(results) >= 2, deadline_s=300)
-    cluster.kill(dies)
-    comes = cluster.add("A10G")
+    driver.wait_for(lambda: done(results) >= 1, deadline_s=300)
+    late = cluster.add("A10G")  # in the middle of the only block of cells
+
+    def used() -> bool:
+        return any(late.node_id in path.read_text() for path in results.glob("*/cells/*/*/done.json"))
+
+    driver.wait_for(used, deadline_s=300)
+    cluster.kill(late)
     code, output, told = driver.end(400)
     assert code == 0, told
-    store = whole(results, 10)
-    nodes = {trial.setup["node"]["id"] for trial in store.trials()}
-    assert comes.node_id in nodes
+    store = whole(results, 12)
     assert {trial.setup["node"]["kind"] for trial in store.trials()} == {"A10G"}
     causes = {failure.cause for failure in store.failures()}
     assert causes <= {"lane-gone", "engine-dead"}, "none if it died between two trials"
     assert "Raylet" not in output + told
     assert left(cluster.address) == NOTHING
-    cluster.kill(comes)
 
 
 def test_kinds_of_gpu_are_an_axis_and_a_driver_that_was_killed_is_resumed(
@@ -83,10 +86,12 @@ def test_kinds_of_gpu_are_an_axis_and_a_driver_that_was_killed_is_resumed(
     command = ("sweep", config, "--address", cluster.address, "--results", results)
     first = started(*command)
     first.wait_for(lambda: done(results) >= 1, deadline_s=300)
-    code, _, told = started(
-        "sweep", config, "--address", cluster.address, "--results", tmp_path / "other"
-    ).end()
+    loaded = replicas(os.getpid())
+    elsewhere = ("--address", cluster.address, "--results", tmp_path / "other")
+    code, _, told = started("sweep", config, *elsewhere).end()
     assert (code, told.count("another sweep runs on the cluster")) == (2, 1), told
+    assert loaded
+    assert all(one.is_running() for one in loaded), "who is refused takes nothing away"
     os.kill(first.process.pid, signal.SIGKILL)
     first.end()
 
@@ -190,10 +195,13 @@ def test_without_an_address_or_an_answer_there_nothing_is_started(
     code, _, told = started("sweep", config, "--results", tmp_path / "results").end()
     assert code == 2
     assert "accelerator: needs a cluster" in told
-    for address, why in (("127.0.0.1:1", "no Ray cluster answers at"), ("nonsense", "must be HOST:PORT")):
-        code, _, told = started(
-            "sweep", config, "--address", address, "--results", tmp_path / "results"
-        ).end()
+    for address, why in (
+        ("127.0.0.1:1", "no Ray cluster answers at"),
+        ("nonsense", "must be HOST:PORT"),
+        ("", "got nothing"),
+    ):
+        command = ("sweep", config, "--address", address, "--results", tmp_path / "results")
+        code, _, told = started(*command).end()
         assert code == 2
         assert why in told, told
         assert "Traceback" not in told
@@ -215,9 +223,12 @@ def test_a_sweep_whose_head_is_gone_ends_and_goes_on_with_another(
     assert "the same command goes on once that is there" in told
     later = RayCluster()
     try:
-        later.add()
+        later.add("L4", gpus=2)
+        later.add("A10G")
         code, _, told = started("sweep", config, "--address", later.address, "--results", results).end(300)
         assert code == 0, told
-        whole(results, 3)
+        assert "keeping to A10G, on which its trials ran" in told
+        assert {trial.setup["node"]["kind"] for trial in whole(results, 3).trials()} == {"A10G"}
+        assert left(later.address) == NOTHING
     finally:
         later.shutdown()
