@@ -1,12 +1,11 @@
 """Does a long sweep on four lanes survive that something is killed every few seconds?
 
 200 trials of a second on the simulated backend; at seeded random moments a random victim of a random kind gets
-SIGKILL (`kills`); with --cluster on a Ray cluster of four nodes, of which some die too, and new ones come. Whatever the driver could not finish, as a cell whose tries ran out, the same command tries
-again. At the end every cell must be done exactly once, every other attempt must say why it failed, the store must
-read clean, and no replica may be left in a lane that has another, nor any process when it is over.
+SIGKILL (`kills`). Whatever the driver could not finish, as a cell whose tries ran out, the same command tries again.
+At the end every cell must be done exactly once, every other attempt must say why it failed, the store must read
+clean, and no replica may be left in a lane that has another, nor any process when it is over.
 
     python -m tests.soak.soak --seed 7 --cells 40 --every 4
-    python -m tests.soak.soak --cluster
 """
 
 import argparse
@@ -20,11 +19,10 @@ from pathlib import Path
 import numpy as np
 import yaml
 
-from deployments.local_ray import prepare
 from tests.experiments.command_process import CommandProcess
 from tests.soak.family import Family
 from tests.soak.invariants import account
-from tests.soak.kills import Cluster, Ground, ThisMachine
+from tests.soak.kills import PROCESSES, kill_one, replicas
 from tests.soak.resume_fuzz import config
 
 TELL_EVERY_S = 15.0
@@ -34,10 +32,10 @@ REPEATS, CELLS_A_RATE = 4, 2  # a repeat is a block, and lanes are full while it
 class Soak:
     """One sweep in one folder."""
 
-    def __init__(self, folder: Path, ground: Ground, *, cells: int, every_s: float, end_s: float) -> None:
+    def __init__(self, folder: Path, *, lanes: int, cells: int, every_s: float, end_s: float) -> None:
         self.killed: Counter[str] = Counter()
         self.most_replicas = self.drivers = 0
-        self._ground, self._cells, self._every_s, self._end_s = ground, cells, every_s, end_s
+        self._lanes, self._cells, self._every_s, self._end_s = lanes, cells, every_s, end_s
         self._config, self.results = folder / "soak.yaml", folder / "results"
         rates = [round(20 + 0.1 * number, 1) for number in range(cells // REPEATS // CELLS_A_RATE)]
         written = config("soak", arrival_rate=rates, repeats=REPEATS, max_failures=10)
@@ -50,7 +48,7 @@ class Soak:
     def drive(self, rng: np.random.Generator) -> None:
         """One driver to its end, with kills on the way. AssertionError if it leaves a process, or time is up."""
         self.drivers += 1
-        driver = CommandProcess("sweep", self._config, *self._ground.options, "--results", self.results)
+        driver = CommandProcess("sweep", self._config, "--lanes", self._lanes, "--results", self.results)
         try:
             with Family(driver.process.pid) as family:
                 self._kill_on_the_way(driver, rng)
@@ -60,7 +58,6 @@ class Soak:
         assert code in (0, 1), told
         assert "Traceback" not in told, told
         assert not (left := family.left()), f"processes that outlived their driver: {left}"
-        self._ground.check_left()
 
     def _kill_on_the_way(self, driver: CommandProcess, rng: np.random.Generator) -> None:
         next_s = next_told_s = time.monotonic() + self._every_s
@@ -75,20 +72,20 @@ class Soak:
                 next_told_s = now_s + TELL_EVERY_S
             time.sleep(0.2)  # a poll of another process's folder
         if driver.process.poll() is None:
-            self.most_replicas = max(self.most_replicas, self._ground.replicas(driver.process.pid))
+            self.most_replicas = max(self.most_replicas, len(replicas(driver.process.pid)))
 
     def _kill(self, driver: int, rng: np.random.Generator) -> None:
-        kind = str(rng.choice(self._ground.kinds))
-        if self._ground.kill(kind, driver, rng):
+        kind = str(rng.choice(list(PROCESSES)))
+        if kill_one(kind, driver, rng):
             self.killed[kind] += 1
 
 
-def soak(asked: argparse.Namespace, folder: Path, ground: Ground) -> str:
+def soak(asked: argparse.Namespace, folder: Path) -> str:
     """What was counted, in one line."""
     begun_s, rng = time.monotonic(), np.random.default_rng(asked.seed)
     one = Soak(
         folder,
-        ground,
+        lanes=asked.lanes,
         cells=asked.cells,
         every_s=asked.every,
         end_s=begun_s + 60 * asked.minutes,
@@ -118,19 +115,14 @@ def main() -> None:
     parser.add_argument("--lanes", type=int, default=4)
     parser.add_argument("--every", type=float, default=5.0, help="seconds between two kills, on average")
     parser.add_argument("--minutes", type=float, default=30.0, help="when it is given up")
-    parser.add_argument("--cluster", action="store_true", help="on a Ray cluster, whose nodes are killed too")
     asked = parser.parse_args()
     if asked.cells < 1 or asked.cells % (REPEATS * CELLS_A_RATE):
         parser.error(f"--cells must be a multiple of {REPEATS * CELLS_A_RATE}, got {asked.cells}")
     folder = Path(tempfile.mkdtemp(prefix="batchyard-soak-"))
-    prepare()
-    ground = Cluster(asked.lanes) if asked.cluster else ThisMachine(asked.lanes)
     try:
-        print(soak(asked, folder, ground), flush=True)
+        print(soak(asked, folder), flush=True)
     except AssertionError as error:
         sys.exit(f"seed {asked.seed}, {folder}: {error}")
-    finally:
-        ground.close()
     shutil.rmtree(folder, ignore_errors=True)
 
 
