@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 from deployments.errors import JobError, last_line
 from deployments.ray_session import only_warnings, prepare_environment
@@ -22,6 +22,7 @@ from deployments.ray_session import only_warnings, prepare_environment
 ADDRESS = "http://127.0.0.1:8265"  # where `ray dashboard`, `ssh -L` and `kubectl port-forward` bring it
 ENDED = frozenset({"SUCCEEDED", "FAILED", "STOPPED"})
 _OVERRIDING = ("RAY_API_SERVER_ADDRESS", "RAY_ADDRESS")  # Ray would take these for the address that was given
+_UNKNOWN = ("does not exist", "status code 404")  # the second of a name that no address can have
 _CHUNK_BYTES = 1 << 20
 _DAY_S = 86_400
 
@@ -44,7 +45,7 @@ class RayJobs:
     """The jobs of the cluster whose dashboard is at `address`. JobError if none answers, or none that lets us in."""
 
     def __init__(self, address: str) -> None:
-        if not address.startswith(("http://", "https://")):
+        if not _is_of_http(address):
             raise JobError(
                 f"--address must be http://HOST:PORT of a cluster's dashboard ({ADDRESS} at the end of a tunnel), got {address}"
             )
@@ -125,10 +126,12 @@ class RayJobs:
             raise JobError(f"the cluster at {self.address} {text}") from error
         except (OSError, RuntimeError, ValueError) as error:
             said = last_line(error)
-            if job is not None and "does not exist" in str(error):
+            if job is not None and any(one in str(error) for one in _UNKNOWN):
                 raise JobError(f"the cluster at {self.address} knows no job {job}") from error
             if isinstance(error, ConnectionError) or "Connection" in type(error).__name__:
-                raise JobError(f"no Ray dashboard answers at {self.address}") from error
+                raise JobError(
+                    f"no Ray dashboard answers at {self.address}: `ray dashboard CLUSTER.yaml`, left open, brings it to {ADDRESS}"
+                ) from error
             raise JobError(f"the cluster at {self.address} refused: {said}") from error
 
 
@@ -143,6 +146,14 @@ def _job(info: Any) -> Job:
         started_at=_moment(info.start_time),
         ended_at=_moment(info.end_time),
     )
+
+
+def _is_of_http(address: str) -> bool:
+    try:
+        parts = urlsplit(address)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is no number
+        return False
 
 
 def _moment(milliseconds: int | None) -> str | None:

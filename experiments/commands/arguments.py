@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -95,13 +96,18 @@ Address = Annotated[
 ]
 
 
+_LABEL_VALUE = re.compile(r"[a-zA-Z0-9]([a-zA-Z0-9_.-]{0,61}[a-zA-Z0-9])?")  # what Ray takes
+_LABEL_KEY = re.compile(rf"([a-zA-Z0-9.-]+/)?{_LABEL_VALUE.pattern}")
+
+
 def labels_asked(texts: list[str] | None) -> dict[str, str]:
     """What `--label` was given, as KEY=VALUE."""
     pairs = [text.partition("=") for text in texts or ()]
     for key, equals, value in pairs:
-        if not (key and equals and value):
+        if not (_LABEL_KEY.fullmatch(key) and equals and _LABEL_VALUE.fullmatch(value)):
             raise ConfigError(
-                f"--label must be KEY=VALUE, as in ray.io/accelerator-type=L4, got {key}{equals}{value}"
+                "--label must be KEY=VALUE of letters, digits and . _ - inside, as in ray.io/accelerator-type=L4, "
+                f"got {key}{equals}{value}"
             )
     return {key: value for key, _, value in pairs}
 

@@ -132,6 +132,8 @@ def test_who_is_not_let_in_and_what_is_not_there_is_one_line(
     [
         ("http://127.0.0.1:1", "no Ray dashboard answers at http://127.0.0.1:1"),
         ("auto", "must be http://HOST:PORT"),
+        ("http://", "must be http://HOST:PORT"),
+        ("http://127.0.0.1:port", "must be http://HOST:PORT"),
     ],
 )
 def test_without_a_dashboard_nothing_is_sent(
@@ -140,6 +142,16 @@ def test_without_a_dashboard_nothing_is_sent(
     result = batchyard("submit", short_sweep(), "--address", address)
     assert result.exit_code == 2
     assert why in result.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("label", ["kind", "=L4", "kind=", 'kind=T 4"', "a kind=L4", "kind=!L4"])
+def test_a_label_that_no_node_can_have_is_refused_before_it_is_sent(
+    batchyard: Callable[..., Result], short_sweep: Callable[..., Path], label: str
+) -> None:
+    result = batchyard("submit", short_sweep(), "--label", label)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: --label must be KEY=VALUE of letters, digits and . _ - inside, ")
+    assert result.stderr.endswith(f"got {label}\n")
 
 
 def test_the_code_the_config_and_its_files_go_along_and_results_do_not(
