@@ -30,6 +30,10 @@ class Limits:
         """The option again that is of each run; what the sweep may cost is another amount next time."""
         return ("--max-hours", f"{self.hours:g}") if self.hours is not None else ()
 
+    def asked(self) -> tuple[object, ...]:
+        """Both, as they were asked for."""
+        return (*self.typed(), *(("--max-cost", f"{self.cost!r}") if self.cost is not None else ()))
+
     def check(self, config: SweepConfig) -> None:
         """ConfigError where what is run has no price."""
         if self.cost is None:

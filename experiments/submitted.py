@@ -23,6 +23,7 @@ from typing import Any
 from deployments.errors import JobError
 from deployments.ray_jobs import ENDED, Job, RayJobs
 from experiments import packing
+from experiments.budget import Limits
 from experiments.config import SweepConfig
 from experiments.console import Say
 from experiments.errors import ConfigError
@@ -31,31 +32,46 @@ from experiments.provenance import COMMIT, commit
 from experiments.where import Where
 from results.address import Address, place
 from results.errors import StoreError, cannot_write
+from results.fetched import refuse_another_run, refuse_others, write_mark
 from results.lock import refuse_if_driven
 from results.place import check_place
 
 _CODE = ("deployments", "experiments", "results", "strategies", "workloads")
+AGAIN = "BATCHYARD_AGAIN"  # in a job: the command that goes on, where it was submitted
 _SWEEP, _FOLDER = "batchyard_sweep", "batchyard_folder"  # what a job says of itself
 _LOOK_EVERY_S = 0.5
 _PACK_DEADLINE_S = 600.0
 _STOP_S = "60"  # for the trials that run to be ended in good order
 
 
-def submit(config: SweepConfig, path: Path, jobs: RayJobs, where: Where, results: str) -> Job:
-    """Send it; it begins as soon as the cluster has put it in place. JobError if another sweep has the cluster."""
+def submit(
+    config: SweepConfig, path: Path, jobs: RayJobs, where: Where, results: str, limits: Limits, *, again: str
+) -> Job:
+    """Send it; it begins as soon as the cluster has put it in place. JobError if another sweep has the cluster.
+
+    `again`: what is to be typed here to go on with it, as it says itself when it is stopped.
+    """
+    limits.check(config)
     if others := [one.id for one in jobs.all() if _SWEEP in one.metadata and one.state not in ENDED]:
-        raise JobError(f"the cluster at {jobs.address} runs {others[0]}: wait for it, or `ray job stop` it")
+        raise JobError(
+            f"the cluster at {jobs.address} runs {others[0]}: wait for it, or `{stopping(others[0], jobs.address)}`"
+        )
     sweep = f"{config.name}-{config.config_hash}"
     job = f"{sweep}-{datetime.now(UTC):%m%d-%H%M%S}"
     with sent(config, path) as (folder, file):
         jobs.submit(
-            _command(file, where, results),
+            _command(file, where, results, limits),
             job=job,
             folder=folder,
-            environment={COMMIT: commit(), "RAY_JOB_STOP_WAIT_TIME_S": _STOP_S},
+            environment={COMMIT: commit(), AGAIN: again, "RAY_JOB_STOP_WAIT_TIME_S": _STOP_S},
             metadata={_SWEEP: sweep, _FOLDER: str(place(results) / sweep)},
         )
     return jobs.job(job)
+
+
+def stopping(job: str, address: str) -> str:
+    """The command that ends it in good order."""
+    return f"ray job stop {shlex.quote(job)} --address {shlex.quote(address)}"
 
 
 def checked(results: str) -> str:
@@ -95,6 +111,7 @@ def fetch(job: Job, jobs: RayJobs, results: Path, say: Say) -> Path:
         )
     folder = results / job.metadata[_SWEEP]
     refuse_if_driven(folder)
+    refuse_others(folder)
     check_place(folder)
     say(f"packing {folder_of(job)} on the head")
     with _pack(job, jobs) as (packer, made), tempfile.TemporaryDirectory() as temporary:
@@ -102,7 +119,7 @@ def fetch(job: Job, jobs: RayJobs, results: Path, say: Say) -> Path:
         _download(packer, made, jobs, pack, say)
         try:
             results.mkdir(parents=True, exist_ok=True)
-            unpack(pack, folder)
+            unpack(pack, folder, job.id)
         except OSError as error:
             raise cannot_write(str(folder), error) from error
     return folder
@@ -132,9 +149,10 @@ def sent(config: SweepConfig, path: Path) -> Iterator[tuple[Path, str]]:
         yield folder, file
 
 
-def _command(file: str, where: Where, results: str) -> str:
+def _command(file: str, where: Where, results: str, limits: Limits) -> str:
     """The sweep, to be typed on the head; a home folder stays for its shell to find."""
     options = [shlex.quote(str(one)) for one in replace(where, address="auto").typed()]
+    options += map(str, limits.asked())
     home, rest = ("~/", results[2:]) if results.startswith("~/") else ("", results)
     words = [
         "exec python -m experiments sweep",
@@ -194,11 +212,17 @@ def _download(packer: Job, made: dict[str, Any], jobs: RayJobs, pack: Path, say:
             raise JobError("what came is not what was packed: try again")
 
 
-def unpack(pack: Path, folder: Path) -> None:
-    """Beside the folder first, so that each file comes whole; what makes a sweep of it comes last."""
+def unpack(pack: Path, folder: Path, job: str) -> None:
+    """Beside the folder first, so that each file comes whole; what makes a sweep of it comes last.
+
+    StoreError if what is there is of another run.
+    """
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as temporary:
         with tarfile.open(pack) as tar:
             tar.extractall(temporary, filter="data")
+        refuse_another_run(folder, Path(temporary))
+        folder.mkdir(exist_ok=True)
+        write_mark(folder, job)
         came = [path.relative_to(temporary) for path in Path(temporary).rglob("*") if path.is_file()]
         for path in sorted(came, key=lambda path: (path.name in ("done.json", "sweep.json"), path)):
             (folder / path).parent.mkdir(parents=True, exist_ok=True)

@@ -31,6 +31,7 @@ from experiments.where import HERE, Where, kind_so_far, lanes_of
 from results.cost import spent
 from results.earlier_run import move_aside
 from results.errors import DiskFull, StoreError, one_line
+from results.fetched import refuse_copy
 from results.findings import Findings
 from results.lock import SweepLock, refuse_if_driven
 from results.patience import PATIENCE_S
@@ -89,6 +90,8 @@ def run_sweep(
                 take_added(config, store)
                 return _outcome(root, planned, store, ran=0, stopped_at=stopped_at)
     check_place(root)
+    if not fresh:
+        refuse_copy(root)
     check(config, say, gpus_here=where.address is None)
     opening = lanes_of(config, where, say, kind=None if info is None else kind_so_far(store.trials()))
     if fresh:

@@ -8,6 +8,7 @@ PAGE = "report.html"
 SWEEP = "sweep.json"
 LOCK = "driver.lock"
 CALIBRATION = "calibration.json"
+FETCHED = "fetched.json"  # in a copy of what is measured elsewhere
 AT_ONCE = "at-once"  # in a capacity search's: its saturation runs, at no rate that a page could draw
 MARKS = (SWEEP, LOCK)
 

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from experiments.commands.arguments import RESULTS, AsJson, Force, Given, by_name, command, some_path
+from experiments.commands.arguments import RESULTS, AsJson, Force, Given, by_name, some_path
 from experiments.commands.completion import sweeps
+from experiments.commands.shown_standing import go_on
 from experiments.console import emit, one_line_errors, show, tell
 from results.address import Address, Place
 from results.sweep_folder import PAGE
@@ -126,7 +127,7 @@ def _tell_of(drawn: "Drawn", folders: list[Place], *, as_json: bool) -> None:
         show_findings(found, None if one.name else str(drawn.path))
         if len(found.trials) < found.planned_cells and not drawn.interrupted:
             done = f"{len(found.trials)} of {found.planned_cells} cells are done"
-            show(f"{done}; `{command('resume', folder)}` goes on")
+            show(f"{done}; `{go_on(folder)}` goes on")
     if len(told) > 1:
         show(f"page: {drawn.path}")
 

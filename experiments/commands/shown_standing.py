@@ -2,6 +2,10 @@
 
 from typing import TYPE_CHECKING, Any
 
+from experiments.commands.arguments import command
+from results.address import Place
+from results.fetched import fetched_of
+
 if TYPE_CHECKING:
     from results.standing import Standing
 
@@ -45,6 +49,11 @@ def in_words(one: "Standing") -> str:
     if one.state == "elsewhere" and held is not None:
         return f"process {held.pid} on {held.host}, which cannot be seen from here"
     return f"{one.state}, simulated" if "simulated" in one.info else str(one.state)
+
+
+def go_on(folder: Place) -> str:
+    """The command that runs what is missing: of a copy, where it was measured."""
+    return "batchyard submit CONFIG" if fetched_of(folder) is not None else command("resume", folder)
 
 
 def when(stamp: str | None) -> str:

@@ -1,20 +1,27 @@
 """`batchyard status`: how one sweep stands, from another terminal while it runs, or after it was killed."""
 
+import os
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from experiments.commands.arguments import AsJson, Folder, command
-from experiments.commands.shown_standing import in_words, standing_document, warnings_of, when
+from experiments.commands.arguments import AsJson, Folder
+from experiments.commands.shown_standing import go_on, in_words, standing_document, warnings_of, when
 from experiments.console import emit, one_line_errors, show, table, tell
+from experiments.errors import ConfigError
+from results.address import Place
+from results.fetched import fetched_of
 
 if TYPE_CHECKING:
     from experiments.cells import Cell
     from experiments.cost_so_far import CostSoFar
     from results.standing import Standing
 
+_JOB = re.compile(r"-\d{4}-\d{6}$")  # how the name of a job ends
 EXAMPLES = (
     "Examples:  batchyard status results/data/local-0123456789ab  ·  "
     "batchyard status results/data/local-0123456789ab --json  ·  "
@@ -39,6 +46,7 @@ def status(
 
             show_job(folder.name, address, as_json=as_json)
             return
+        _refuse_job(folder)
         from results.standing import standing
 
         one = standing(folder)
@@ -50,6 +58,14 @@ def status(
             emit(_document(one, cells) | {"lanes": lanes, "cost": _cost_document(one, cells, cost)})
         else:
             _show(one, cells, lanes, cost)
+
+
+def _refuse_job(folder: Place) -> None:
+    if isinstance(folder, Path) and _JOB.search(folder.name) and not os.path.exists(folder):
+        raise ConfigError(
+            f"{folder}: does not exist; of a job give --address too, its cluster's dashboard (http://127.0.0.1:8265 "
+            "where `ray dashboard` brings it)"
+        )
 
 
 def _cells(one: "Standing") -> "Sequence[Cell]":
@@ -173,6 +189,8 @@ def _show(
         ended = {True: "", False: ", has ended", None: ", cannot be seen from here"}[one.driver.alive]
         show(f"driver: process {one.driver.pid} on {one.driver.host} since {when(one.driver.since)}{ended}")
     show(f"begun: {when(one.begun_at)}, last row: {when(one.last_row_at)} (UTC)")
+    if (job := fetched_of(one.folder)) is not None:
+        show(f"fetched: from {job}, as it stood then")
     show(f"page: {one.page or 'none yet'}")
     if (again := _go_on(one)) is not None:
         show(f"go on: {again}")
@@ -214,4 +232,4 @@ def _go_on(one: "Standing") -> str | None:
         return None
     if not one.info:  # not resolved yet
         return "batchyard sweep CONFIG"
-    return command("resume", one.folder) if one.name == one.own_name else None
+    return go_on(one.folder) if one.name == one.own_name else None

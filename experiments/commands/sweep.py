@@ -1,5 +1,6 @@
 """`batchyard sweep` and `batchyard resume`: run what is missing of a sweep, or say what that would be."""
 
+import os
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -79,7 +80,9 @@ def sweep(
             say_plan(loaded, results, fresh=fresh, where=where, as_json=as_json)
             return
         options = [*(("--results", results) if results != RESULTS else ()), *where.typed(), *limits.typed()]
-        again = command("sweep", config, *options)
+        from experiments.submitted import AGAIN
+
+        again = os.environ.get(AGAIN) or command("sweep", config, *options)
         _run(loaded, results, fresh=fresh, where=where, limits=limits, again=again, as_json=as_json)
 
 

@@ -14,14 +14,17 @@ from click.testing import Result
 
 from deployments.errors import JobError
 from deployments.ray_jobs import ENDED, Job, RayJobs
+from experiments.budget import NO_LIMITS, Limits
 from experiments.config import load
 from experiments.errors import ConfigError
 from experiments.packing import packed
-from experiments.submitted import checked, fetch, folder_of, on_head, sent, submit, unpack
+from experiments.submitted import AGAIN, checked, fetch, folder_of, on_head, sent, submit, unpack
 from experiments.where import HERE
 from results.errors import StoreError
+from results.fetched import fetched_of
 from results.report.frame import is_page
 from results.store import Store
+from results.sweep_folder import FETCHED
 from tests.experiments.command_process import CommandProcess
 from tests.experiments.ray_head import RayHead
 
@@ -154,6 +157,12 @@ def test_a_label_that_no_node_can_have_is_refused_before_it_is_sent(
     assert result.stderr.endswith(f"got {label}\n")
 
 
+def test_a_job_is_not_taken_for_a_folder(batchyard: Callable[..., Result]) -> None:
+    result = batchyard("status", "local-0123456789ab-1130-153012")
+    assert result.exit_code == 2
+    assert "of a job give --address too" in result.stderr
+
+
 def test_the_code_the_config_and_its_files_go_along_and_results_do_not(
     short_sweep: Callable[..., Path],
     tmp_path: Path,
@@ -188,6 +197,7 @@ class NoCluster:
     def __init__(self) -> None:
         self.taken: list[Job] = []
         self.command = ""
+        self.environment: dict[str, str] = {}
 
     def all(self) -> list[Job]:
         """None so far, or the one."""
@@ -198,8 +208,11 @@ class NoCluster:
         [found] = [one for one in self.taken if one.id == job]
         return found
 
-    def submit(self, command: str, *, job: str, metadata: dict[str, str], **_: object) -> None:
+    def submit(
+        self, command: str, *, job: str, metadata: dict[str, str], environment: dict[str, str], **_: object
+    ) -> None:
         """It runs."""
+        self.environment = environment
         state = {"state": "RUNNING", "message": "", "node": None, "exit_code": None}
         self.command = command
         self.taken = [Job(id=job, metadata=metadata, started_at=None, ended_at=None, **state)]
@@ -222,7 +235,7 @@ def test_results_of_a_job_are_put_where_it_was_said(
 ) -> None:
     config, jobs = short_sweep(), NoCluster()
     loaded = load(config)
-    job = submit(loaded, config, jobs, HERE, checked(given))  # type: ignore[arg-type]
+    job = submit(loaded, config, jobs, HERE, checked(given), NO_LIMITS, again="again")  # type: ignore[arg-type]
     assert folder_of(job) == folder.format(sweep=f"{loaded.name}-{loaded.config_hash}")
     assert jobs.command.endswith(typed)
     if not on_head(folder_of(job)):
@@ -234,7 +247,7 @@ def test_results_are_not_fetched_to_where_they_cannot_be_written(
     short_sweep: Callable[..., Path], tmp_path: Path
 ) -> None:
     config, jobs = short_sweep(), NoCluster()
-    job = submit(load(config), config, jobs, HERE, checked("/there"))  # type: ignore[arg-type]
+    job = submit(load(config), config, jobs, HERE, checked("/there"), NO_LIMITS, again="again")  # type: ignore[arg-type]
     before = jobs.command
     (tmp_path / "file").touch()
     with pytest.raises(StoreError, match="cannot be written: Not a directory"):
@@ -245,26 +258,81 @@ def test_results_are_not_fetched_to_where_they_cannot_be_written(
 def test_what_is_fetched_again_is_brought_up_to_date_and_takes_no_lock_along(tmp_path: Path) -> None:
     there, here, pack = tmp_path / "there", tmp_path / "here", tmp_path / "pack.tar"
     (there / "cells" / "a").mkdir(parents=True)
-    for name in ("sweep.json", "driver.lock", "cells/a/done.json"):
+    for name in ("driver.lock", "cells/a/done.json"):
         (there / name).write_text("old")
+    (there / "sweep.json").write_text('{"created_at": "then"}')
     packed(there, pack)
-    unpack(pack, here)
-    (there / "sweep.json").write_text("new")
+    unpack(pack, here, "a job")
+    (there / "sweep.json").write_text('{"created_at": "then", "price": 1}')
     (there / "cells" / "b").mkdir()
     (there / "cells" / "b" / "rows.parquet").write_text("rows")
     packed(there, pack)
-    unpack(pack, here)
-    assert {str(path.relative_to(here)): path.read_text() for path in here.rglob("*") if path.is_file()} == {
-        "sweep.json": "new",
+    unpack(pack, here, "a job")
+    assert fetched_of(here) == "a job"
+    assert {
+        str(path.relative_to(here)): path.read_text()
+        for path in here.rglob("*")
+        if path.is_file() and path.name != FETCHED
+    } == {
+        "sweep.json": '{"created_at": "then", "price": 1}',
         "cells/a/done.json": "old",
         "cells/b/rows.parquet": "rows",
     }
     assert sorted(os.listdir(tmp_path)) == ["here", "pack.tar", "there"]
 
 
+def test_what_is_fetched_is_laid_over_nothing_but_itself(
+    short_sweep: Callable[..., Path], tmp_path: Path
+) -> None:
+    config, jobs = short_sweep(), NoCluster()
+    job = submit(load(config), config, jobs, HERE, checked("/there"), NO_LIMITS, again="again")  # type: ignore[arg-type]
+    here, there, pack = (
+        tmp_path / job.id.rpartition("-")[0].rpartition("-")[0],
+        tmp_path / "there",
+        tmp_path / "pack.tar",
+    )
+    for folder, begun in ((here, "then"), (there, "later")):
+        folder.mkdir()
+        (folder / "sweep.json").write_text(f'{{"created_at": "{begun}"}}')
+    sent_so_far = jobs.command
+    with pytest.raises(StoreError, match="holds results that were not fetched: move it away"):
+        fetch(job, jobs, tmp_path, print)  # type: ignore[arg-type]
+    assert jobs.command == sent_so_far, "nothing is packed"
+    packed(there, pack)
+    with pytest.raises(StoreError, match="another run, begun then: move it away"):
+        unpack(pack, here, job.id)
+    assert (here / "sweep.json").read_text() == '{"created_at": "then"}'
+
+
+def test_nothing_is_measured_into_what_was_fetched(
+    short_sweep: Callable[..., Path], tmp_path: Path, batchyard: Callable[..., Result]
+) -> None:
+    config = short_sweep()
+    loaded = load(config)
+    there, pack = tmp_path / "there", tmp_path / "pack.tar"
+    there.mkdir()
+    packed(there, pack)
+    unpack(pack, tmp_path / f"{loaded.name}-{loaded.config_hash}", "the-job")
+    result = batchyard("sweep", config, "--results", tmp_path)
+    assert result.exit_code == 2
+    assert "was fetched from the job the-job: `batchyard submit` goes on with it there" in result.stderr
+
+
+def test_a_job_has_the_limits_that_were_asked_for_and_says_how_it_is_gone_on_with(
+    short_sweep: Callable[..., Path],
+) -> None:
+    config, jobs, limits = short_sweep(price_per_gpu_hour=1.2), NoCluster(), Limits(hours=8, cost=20.5)
+    submit(load(config), config, jobs, HERE, checked("/there"), limits, again="batchyard submit my.yaml")  # type: ignore[arg-type]
+    assert "--max-hours 8 --max-cost 20.5 --results /there" in jobs.command
+    assert jobs.environment[AGAIN] == "batchyard submit my.yaml"
+    unpriced = load(short_sweep())
+    with pytest.raises(ConfigError, match="--max-cost needs the price"):
+        submit(unpriced, config, NoCluster(), HERE, checked("/there"), limits, again="again")  # type: ignore[arg-type]
+
+
 def test_a_pack_reaches_nothing_outside_of_its_folder(tmp_path: Path) -> None:
     with tarfile.open(tmp_path / "pack.tar", "w") as tar:
         tar.add(__file__, arcname="../outside")
     with pytest.raises(tarfile.OutsideDestinationError):
-        unpack(tmp_path / "pack.tar", tmp_path / "here")
+        unpack(tmp_path / "pack.tar", tmp_path / "here", "a job")
     assert not (tmp_path / "outside").exists()

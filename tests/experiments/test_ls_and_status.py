@@ -13,6 +13,7 @@ from click.testing import Result
 
 from experiments.config import SweepConfig
 from results.earlier_run import move_aside
+from results.fetched import write_mark
 from results.lock import SweepLock
 
 ROOT = Path(__file__).parents[2]
@@ -119,6 +120,13 @@ def test_status_of_a_stopped_sweep(batchyard: Callable[..., Result], stopped: Pa
     assert failed[0] == "failed: huggingface  naive · 4  4 req/s  repeat 2: engine-dead: the engine is gone"
     assert len(failed) == 2
     assert lines[-1] == f"go on: batchyard resume {stopped}"
+
+
+def test_a_copy_is_gone_on_with_where_it_was_measured(batchyard: Callable[..., Result], stopped: Path):
+    write_mark(stopped, "the-job")
+    shown = batchyard("status", stopped).stdout.splitlines()
+    assert "fetched: from the-job, as it stood then" in shown
+    assert shown[-1] == "go on: batchyard submit CONFIG"
 
 
 def test_status_for_a_script(batchyard: Callable[..., Result], stopped: Path):
