@@ -25,13 +25,13 @@ def check_place(store_root: str | os.PathLike[str]) -> None:
 
 
 def check_writable(path: Place) -> None:
-    """StoreError where a file cannot be made in a folder; of a bucket only who writes knows."""
+    """StoreError where a file cannot be made, with the folders that it is in; of a bucket only who writes knows."""
     if isinstance(path, Address):
         return
-    if not path.parent.is_dir():
-        number = errno.ENOTDIR if path.parent.exists() else errno.ENOENT
-        raise cannot_write(str(path), OSError(number, ""))
-    _must_take_files(path.parent, str(path))
+    above = next(folder for folder in path.absolute().parents if os.path.exists(folder))
+    if not above.is_dir():
+        raise cannot_write(str(path), NotADirectoryError(errno.ENOTDIR, ""))
+    _must_take_files(above, str(path))
 
 
 def _must_take_files(folder: Path, named: str) -> None:

@@ -168,7 +168,7 @@ def _page(folders: list[Place], output: Place | None, *, force: bool) -> Place:
         path = output / (PAGE if alone else TOGETHER) if output.is_dir() else output
     if not (alone and path.name == PAGE and path.parent.resolve() == first.resolve()):
         check_output(path, force=force, ours=is_page)
-    else:
+    elif first.is_dir():  # what is no sweep is told apart later
         check_writable(path)
     return path
 

@@ -498,7 +498,7 @@ OTHER_COMMANDS: dict[str, tuple[Situation, str]] = {  # than sweep: they cannot 
     ),
     "report into a file": (
         page_in_a_file,
-        "file/page.html cannot be written: File exists; give a folder that can be",
+        "file/page.html cannot be written: Not a directory; give a folder that can be",
     ),
     "report with JSON nested too deep": (
         damaged("[" * 100_000, "report", "SWEEP"),
