@@ -14,11 +14,13 @@ from results.store import Store
 from tests.experiments.command_process import CommandProcess
 from tests.experiments.left_on_cluster import NOTHING, left
 from tests.experiments.ray_cluster import RayCluster
-from tests.soak.kills import replicas
+from tests.experiments.test_lanes_on_ray import Faults
+from tests.soak.kills import replicas, trial_processes
 
 pytestmark = [pytest.mark.ray, pytest.mark.fault]
 
 Start = Callable[..., CommandProcess]
+AWAY_S = 20.0
 NAIVE = {"strategy": "naive", "backends": "simulated", "max_batch_size": 2}
 
 
@@ -130,6 +132,44 @@ def test_a_lane_of_two_gpus_is_on_the_node_that_has_them_and_costs_both(
         told
     )
     cluster.kill(two)
+
+
+@pytest.mark.soak
+def test_what_dies_on_a_node_is_away_or_never_starts_costs_no_more_than_its_attempts(
+    cluster: RayCluster, started: Start, short_sweep: Callable[..., Path], tiny_model: Path, tmp_path: Path
+) -> None:
+    results, rates = tmp_path / "results", [6, 8, 10]
+    faults, second = Faults(results), cluster.add("A10G")
+    never = {"strategy": "naive", "backends": "huggingface", "max_batch_size": 2}
+    config = short_sweep(
+        model={"name": str(tiny_model), "dtype": "float32"},
+        backends={"huggingface": {"start_deadline_s": 0.01}},
+        arrival_rate=rates,
+        duration_s=8,
+        strategies=[NAIVE, never],
+        max_failures=3,
+    )
+    driver = started("sweep", config, "--address", cluster.address, "--results", results)
+    driver.wait_for(lambda: faults.measuring(), deadline_s=300)
+    for victims, cause in ((replicas, "engine-dead"), (trial_processes, "process-killed")):
+        faults.kill(driver, lambda _, victims=victims: victims(os.getpid()), cause)
+    driver.wait_for(lambda: faults.measuring())
+    root = faults.root
+    away = root.rename(tmp_path / "away")
+    time.sleep(AWAY_S)  # as long as the folder is to be away
+    assert not root.exists(), "nothing is made in its place"
+    away.rename(root)
+    code, _, told = driver.end(400)
+    assert code == 1, told
+    store = whole(results, len(rates))
+    assert {trial.backend for trial in store.trials()} == {"simulated"}
+    causes = {failure.cause for failure in store.failures()}
+    assert causes == {"engine-dead", "process-killed", "BackendError"}, "none is for the folder's sake"
+    late = [failure.error for failure in store.failures() if failure.cause == "BackendError"]
+    assert len(late) >= 4 * len(rates), "each was tried again"
+    assert all("did not load within 0.01 s" in error for error in late)
+    assert left(cluster.address) == NOTHING
+    cluster.kill(second)
 
 
 @pytest.mark.soak
