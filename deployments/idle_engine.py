@@ -56,9 +56,8 @@ async def reserve_of(backend: Backend, prompt_tokens: int) -> Reserve | None:
     if not isinstance(backend, TellsRoom) or each is None:
         return None
     backend.reset_memory()
-    await outputs_of(
-        backend, _equal_rows(backend, 1, 1, 2)
-    )  # what the first batch of all takes is not given back
+    # What the first batch of all takes is not given back.
+    await outputs_of(backend, _equal_rows(backend, 1, 1, 2))
     rest = backend.room()
     if rest is None or backend.memory().peak_bytes is None:
         return None

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 from results.address import Address, place
-from results.errors import StoreError
+from results.errors import StoreError, one_line
 from results.sweep_folder import FETCHED, SWEEP, is_sweep
 
 
@@ -20,8 +20,7 @@ def write_mark(folder: Path, job: str) -> None:
 def fetched_of(folder: str | os.PathLike[str]) -> str | None:
     """The job whose results were fetched to this folder; None if it is no copy."""
     path = place(folder)
-    document = None if isinstance(path, Address) else _document(path / FETCHED)
-    return None if document is None else str(document.get("job"))
+    return None if isinstance(path, Address) else _said(path / FETCHED, "job")
 
 
 def refuse_copy(folder: str | os.PathLike[str]) -> None:
@@ -41,23 +40,19 @@ def refuse_others(folder: Path) -> None:
 
 def refuse_another_run(folder: Path, came: Path) -> None:
     """StoreError where what came is of a run that began anew, as on another cluster, and not of the one that is here."""
-    here = _begun(folder)
-    if here is not None and _begun(came) != here:
+    here = _said(folder / SWEEP, "created_at")
+    if here is not None and _said(came / SWEEP, "created_at") != here:
         raise StoreError(f"{folder} holds what was fetched of another run, begun {here}{_ELSEWHERE}")
 
 
 _ELSEWHERE = ": move it away, or give another folder with --results"
 
 
-def _begun(folder: Path) -> str | None:
-    document = _document(folder / SWEEP)
-    return None if document is None else str(document.get("created_at"))
-
-
-def _document(path: Path) -> dict[str, object] | None:
+def _said(path: Path, key: str) -> str | None:
+    """What a document says there; None if there is no document. StoreError if that cannot be told."""
     try:
-        return dict(json.loads(path.read_text()))
+        return str(json.loads(path.read_text())[key])
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except (OSError, ValueError, TypeError) as error:
-        raise StoreError(f"{path} cannot be read: {error}") from error
+    except (OSError, ValueError, TypeError, LookupError) as error:
+        raise StoreError(f"{path} must be JSON with {key}: {one_line(error)}") from error

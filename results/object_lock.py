@@ -131,9 +131,8 @@ class ObjectLock:
 
     def _beat(self) -> None:
         while not self._over.wait(self._beat_s):
-            with contextlib.suppress(
-                StoreError
-            ):  # out of reach, or gone: deleted by somebody who was told to
+            # Out of reach, or gone: deleted by somebody who was told to.
+            with contextlib.suppress(StoreError):
                 if self._mine.exists():
                     self._write()
 

@@ -21,12 +21,12 @@ AGAIN_S = 0.5
 NETWORK = frozenset(  # of a file server, never of one file
     {
         *(
+            errno.ESTALE,
             errno.ETIMEDOUT,
             errno.EHOSTDOWN,
             errno.EHOSTUNREACH,
             errno.ENETDOWN,
             errno.ENETUNREACH,
-            errno.ESTALE,
         ),
         *(errno.ENOTCONN, errno.ECONNREFUSED, errno.ECONNRESET, errno.ECONNABORTED, errno.EREMOTEIO),
     }

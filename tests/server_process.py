@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import TypeVar
 DEADLINE_S = 60.0
 
 
-class ServerProcess:
+class ServerProcess(ABC):
     """A Python module that serves a port of the loopback."""
 
     def __init__(self, log: Path, module: str, *options: str) -> None:
@@ -26,13 +27,13 @@ class ServerProcess:
             self.process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT)
 
     @property
+    @abstractmethod
     def environment(self) -> dict[str, str]:
         """Where it is, and credentials, for whoever is to reach it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def bucket(self) -> str:
         """A new one, with nothing in it, by its address."""
-        raise NotImplementedError
 
     def stop(self) -> None:
         """It answers nothing, and closes nothing."""

@@ -22,7 +22,8 @@ from experiments.console import emit, one_line_errors, show, tell
 ON_HEAD = "~/batchyard-results"
 EXAMPLES = (
     "Examples:  batchyard submit experiments/configs/full.yaml  ·  "
-    "batchyard submit my.yaml --address http://127.0.0.1:8265 --lanes 4  ·  batchyard submit my.yaml --max-hours 8 --max-cost 20  ·  "
+    "batchyard submit my.yaml --address http://127.0.0.1:8265 --lanes 4  ·  "
+    "batchyard submit my.yaml --max-hours 8 --max-cost 20  ·  "
     "batchyard submit my.yaml --results /volume/sweeps  ·  batchyard submit my.yaml --results s3://bucket/sweeps"
 )
 
