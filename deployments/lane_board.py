@@ -75,6 +75,7 @@ class LaneBoard:
         self._broken: dict[tuple[int, str], str] = {}  # lane and key → why it can never load there
         self._states: dict[str, Mapping[str, Any]] = {}
         self._taken_s: dict[str, float] = {}  # by trial that has a lane
+        self._open = True
         self._refresh()
 
     def acquire(self, trial: str, key: str, kind: str | None = None) -> Lane | None:
@@ -107,6 +108,14 @@ class LaneBoard:
         """Whether the lane's place is still there."""
         self._refresh()
         return index in self._lanes
+
+    def close(self) -> None:
+        """The driver is about to take away what the lanes have: trials that lose it have not failed."""
+        self._open = False
+
+    def is_open(self) -> bool:
+        """Whether a trial that loses what its lane has should say why."""
+        return self._open
 
     def orphans(self) -> list[str]:
         """The applications of lanes that are gone, told once: whoever asks removes them."""

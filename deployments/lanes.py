@@ -120,6 +120,16 @@ async def _alive(app: str) -> bool:
     return True
 
 
+async def are_taken_away(lanes: Any) -> bool:
+    """Whether the driver ends, and with it the lanes: what a trial loses then is no failure of its attempt."""
+    from ray.exceptions import RayError
+
+    try:
+        return not await lanes.is_open.remote()
+    except RayError:  # the board goes with its driver
+        return True
+
+
 async def clear(app: str) -> None:
     """Remove an application, closing its backend first; one that is gone already is no error."""
     with contextlib.suppress(Exception):  # a dead replica cannot be closed, only deleted

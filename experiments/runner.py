@@ -16,7 +16,7 @@ from ray.tune.search import BasicVariantGenerator
 from deployments import serve_loop
 from deployments.errors import ModelError
 from deployments.lane_board import Lane, board
-from deployments.lanes import Load, free_lane, occupy, raised_there, while_there
+from deployments.lanes import Load, are_taken_away, free_lane, occupy, raised_there, while_there
 from deployments.reserve import Reserve
 from experiments.budget import Purse
 from experiments.cells import Cell
@@ -102,6 +102,8 @@ async def _attempt(cell: Cell, conditions: Conditions) -> str | None:
     except StoreAway:  # it has been tried again for long enough, and so would be the record of it
         raise
     except Exception as error:
+        if await are_taken_away(lanes):
+            raise
         permanent = isinstance(error, TrialError) and error.permanent
         if lane is not None and not isinstance(error, TrialError):
             await lanes.condemn.remote(lane.index)

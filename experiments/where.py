@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from time import monotonic, sleep
 from typing import Any
@@ -122,8 +122,8 @@ def _here(config: SweepConfig, count: int, gpus: Sequence[Gpu], say: Say) -> Ite
     with local_ray(gpus) as session:
         kind = gpus[0].name if gpus else ""
         here = Here(lanes=count, gpu=session.gpus > 0, gpus=config.lane_gpus, kind=kind)
-        board = start_board(here, session.beside)
-        yield Lanes(session=session, board=board, count=lambda: count)
+        with _closed_first(start_board(here, session.beside)) as board:
+            yield Lanes(session=session, board=board, count=lambda: count)
 
 
 def kind_so_far(trials: Iterable[Trial]) -> str | None:
@@ -150,13 +150,26 @@ def _on_cluster(
         if not where.on_cpu:
             _ask_for(where, look, most)
         look = _of_one_kind(look, _first(config, look, most, say), say)
-        board = start_board(look, session.beside, most, config.accelerator or ())
 
         def count() -> int:
             there = max(1, len(in_use(look())))
             return min(there, most or there)
 
-        yield Lanes(session=session, board=board, count=count)
+        kinds = config.accelerator or ()
+        with _closed_first(start_board(look, session.beside, most, kinds)) as board:
+            yield Lanes(session=session, board=board, count=count)
+
+
+@contextmanager
+def _closed_first(board: Any) -> Iterator[Any]:
+    """Trials that run at the end of the block learn that they lose their lanes to nobody's fault."""
+    import ray
+
+    try:
+        yield board
+    finally:
+        with suppress(Exception):  # a board that is gone says as much
+            ray.get(board.close.remote(), timeout=ANSWER_S)
 
 
 def _kinds(config: SweepConfig, where: Where, kind: str | None, say: Say) -> tuple[str, ...] | None:

@@ -112,6 +112,21 @@ def test_kinds_of_gpu_are_an_axis_and_a_driver_that_was_killed_is_resumed(
     cluster.kill(other)
 
 
+def test_an_interruption_is_no_failure_of_what_it_takes_the_lanes_from(
+    cluster: RayCluster, started: Start, short_sweep: Callable[..., Path], tmp_path: Path
+) -> None:
+    results = tmp_path / "results"
+    faults = Faults(results)
+    config = short_sweep(arrival_rate=[10], duration_s=30, strategies=[NAIVE])
+    driver = started("sweep", config, "--address", cluster.address, "--results", results)
+    driver.wait_for(lambda: faults.measuring(), deadline_s=300)
+    driver.process.send_signal(signal.SIGINT)
+    code, _, told = driver.end()
+    assert code == 130, told
+    assert faults.causes() == set()
+    assert left(cluster.address) == NOTHING
+
+
 def test_a_lane_of_two_gpus_is_on_the_node_that_has_them_and_costs_both(
     cluster: RayCluster, started: Start, short_sweep: Callable[..., Path], tmp_path: Path
 ) -> None:

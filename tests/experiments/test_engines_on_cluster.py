@@ -23,9 +23,9 @@ pytestmark = pytest.mark.ray
 
 Start = Callable[..., CommandProcess]
 ROWS, PROMPT_TOKENS = 16, 256  # of a batch, and of each
-KV_BYTES = (
-    2 * 2 * 64 * 64 * 4
-)  # of one token in the wide model: keys and values, layers, heads, their width, float32
+BATCH_EVERY_S = 5  # several times what one takes
+KV_BYTES = 2 * 2 * 64 * 64 * 4  # of a token: keys and values, layers, heads, their width, float32
+LOOK_EVERY_S = 0.05
 
 
 @pytest.fixture(scope="module")
@@ -88,14 +88,14 @@ def test_a_lane_that_has_not_the_memory_for_a_batch_serves_smaller_ones(
             },
             "output_tokens": {"distribution": "fixed", "tokens": 2},
         },
-        arrival_rate=[6],  # a batch every 2.7 s
-        duration_s=12,
+        arrival_rate=[ROWS / BATCH_EVERY_S],
+        duration_s=6 * BATCH_EVERY_S,
         strategies=[{"strategy": "naive", "backends": "huggingface", "max_batch_size": ROWS}],
     )
     driver = started("sweep", config, "--address", cluster.address, "--lanes", 1, "--results", results)
     driver.wait_for(lambda: requests_written(results), deadline_s=300)
     [replica] = replicas(os.getpid())
-    least = min(vms(replica) for _ in range(20))
+    least = min(vms(replica) for _ in range(round(1.2 * BATCH_EVERY_S / LOOK_EVERY_S)))  # between two batches
     room = least + ROWS * PROMPT_TOKENS * KV_BYTES
     replica.rlimit(resource.RLIMIT_AS, (room, room))
     code, output, told = driver.end(400)
@@ -112,5 +112,5 @@ def test_a_lane_that_has_not_the_memory_for_a_batch_serves_smaller_ones(
 
 def vms(process: psutil.Process) -> int:
     """Bytes of its address space, some time later."""
-    time.sleep(0.05)  # a poll of another process
+    time.sleep(LOOK_EVERY_S)  # a poll of another process
     return int(process.memory_info().vms)
