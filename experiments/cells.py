@@ -9,6 +9,7 @@ visited once, so that neither a drift of the machine nor a reload of the model l
 import dataclasses
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -134,11 +135,16 @@ def _identity(cell: Cell) -> dict[str, Any]:
 
 
 def _block(cells: Sequence[Cell], seed: int, lanes: Sequence[str]) -> list[Cell]:
-    def place(cell: Cell) -> tuple[int, str]:
-        turn = (lanes.index(cell.lane_key) - cell.repeat) % len(lanes)
-        return turn, _digest([seed, cell.repeat, cell.cell_id])
-
-    return sorted(cells, key=place)
+    """Kinds of GPU take turns, so that the lanes of one do not wait until cells of another are through."""
+    turns = {key: number for number, key in enumerate(lanes)}
+    shuffled = sorted(cells, key=lambda cell: _digest([seed, cell.repeat, cell.cell_id]))
+    before: Counter[tuple[str, str | None]] = Counter()  # cells of the same lane key and kind
+    places: dict[str, tuple[int, int]] = {}
+    for cell in shuffled:
+        alike = cell.lane_key, cell.accelerator
+        places[cell.cell_id] = (turns[cell.lane_key] - cell.repeat) % len(lanes), before[alike]
+        before[alike] += 1
+    return sorted(shuffled, key=lambda cell: places[cell.cell_id])
 
 
 def _digest(value: Any) -> str:

@@ -27,7 +27,8 @@ class Driver:
         try:
             holder = dict(json.loads(text))
             pid, host, since, started = (holder[key] for key in ("pid", "host", "since", "process_started"))
-            alive = process_started(int(pid)) == started if host == socket.gethostname() else None
+            here = (host, holder.get("machine")) == (socket.gethostname(), _machine())
+            alive = process_started(int(pid)) == started if here else None
             return cls(pid=int(pid), host=str(host), since=str(since), alive=alive)
         except (ValueError, KeyError, TypeError):
             return None
@@ -45,6 +46,7 @@ def this_driver() -> str:
         {
             "pid": pid,
             "host": socket.gethostname(),
+            "machine": _machine(),
             "process_started": process_started(pid),
             "since": datetime.now(UTC).isoformat(timespec="seconds"),
         }
@@ -64,6 +66,14 @@ def refuse_or_explain(text: str, lock: object, sweep: object, *, word: str = "")
     if holder.alive:
         raise StoreError(f"{sweep} is driven by {holder.who}; wait for it or end it first")
     return f"took over the lock of {holder.who}, which has ended"
+
+
+def _machine() -> str | None:
+    """What tells this host from another of its name; None where the system has no such id."""
+    try:
+        return Path("/etc/machine-id").read_text().strip() or None
+    except OSError:
+        return None
 
 
 def process_started(pid: int) -> str | None:

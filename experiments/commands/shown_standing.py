@@ -48,7 +48,8 @@ def in_words(one: "Standing") -> str:
         return f"running (process {held.pid})"
     if one.state == "elsewhere" and held is not None:
         return f"process {held.pid} on {held.host}, which cannot be seen from here"
-    return f"{one.state}, simulated" if "simulated" in one.info else str(one.state)
+    kinds = (("simulated", "simulated" in one.info), ("fetched", fetched_of(one.folder) is not None))
+    return ", ".join([one.state, *(kind for kind, so in kinds if so)])
 
 
 def go_on(folder: Place) -> str:

@@ -6,9 +6,9 @@ from typing import Any
 from deployments.gpu_selection import VARIABLE
 from deployments.places import KIND_LABEL
 
-SOON = {  # a node that died is noticed in two seconds, and one that starts slowly is waited for
+SOON = {  # a node that died is noticed in five seconds, and one that is slow for as long is not taken for dead
     "RAY_health_check_period_ms": "500",
-    "RAY_health_check_failure_threshold": "4",
+    "RAY_health_check_failure_threshold": "10",
     "RAY_health_check_timeout_ms": "1000",
     "RAY_health_check_initial_delay_ms": "0",
     "RAY_raylet_start_wait_time_s": "120",

@@ -191,6 +191,20 @@ def test_no_lane_key_is_first_in_two_repeats_running(grid: tuple[Cell, ...], see
     assert list(dict.fromkeys(cell.lane_key for cell in second)) == [*keys[1:], keys[0]]
 
 
+@given(seed=st.integers(0, 2**32))
+def test_kinds_of_gpu_take_turns(grid: tuple[Cell, ...], seed: int) -> None:
+    kinds = {"A10G", "L4", "T4"}
+    on_each = [
+        dataclasses.replace(cell, accelerator=kind, cell_id=f"{cell.cell_id}-{kind}")
+        for cell in grid
+        for kind in kinds
+    ]
+    for block in blocks(on_each, seed):
+        for three in zip(*[iter(block)] * len(kinds), strict=True):
+            assert {cell.accelerator for cell in three} == kinds
+            assert len({cell.lane_key for cell in three}) == 1
+
+
 def test_order_differs_by_seed_and_by_repeat(grid: tuple[Cell, ...]) -> None:
     def points(block: list[Cell]) -> list[tuple[str, str, float]]:
         return [(cell.setting, cell.backend, cell.rate) for cell in block]

@@ -127,6 +127,7 @@ def test_a_copy_is_gone_on_with_where_it_was_measured(batchyard: Callable[..., R
     shown = batchyard("status", stopped).stdout.splitlines()
     assert "fetched: from the-job, as it stood then" in shown
     assert shown[-1] == "go on: batchyard submit CONFIG"
+    assert "stopped, fetched" in batchyard("ls", "--results", stopped.parent).stdout
 
 
 def test_status_for_a_script(batchyard: Callable[..., Result], stopped: Path):

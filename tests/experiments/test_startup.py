@@ -1,6 +1,7 @@
 """What is only looked at comes at once: help and listings import no engine; and help has examples everywhere."""
 
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -54,6 +55,22 @@ def test_looking_imports_no_engine(arguments: tuple[str, ...]):
 def test_processes_that_start_often_import_only_what_each_needs():
     assert imported_by("import experiments.runner") == {"ray", "numpy", "pyarrow"}, "one for each lane"
     assert imported_by("import deployments.replica") == {"numpy"}, "one for each load; Serve adds Ray"
+
+
+def test_ctrl_c_while_it_starts_is_no_traceback():
+    code = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "from experiments.__main__ import main; main()"
+    )
+    starting = subprocess.Popen(
+        [sys.executable, "-X", "importtime", "-c", code], stderr=subprocess.PIPE, text=True, cwd=ROOT
+    )
+    assert starting.stderr is not None
+    with starting.stderr as told:
+        assert any("typer" in line for line in told), "the first of what the command imports"
+        starting.send_signal(signal.SIGINT)
+        assert "Traceback" not in told.read()
+    assert starting.wait() == 130
 
 
 def test_all_commands_are_there():

@@ -112,9 +112,12 @@ def test_a_pid_used_again_by_another_process_is_not_the_driver(tmp_path: Path) -
         assert "has ended" in note
 
 
-def test_a_lock_from_another_host_is_not_judged_from_here(tmp_path: Path) -> None:
-    leave(tmp_path, host="elsewhere", process_started="gone")
-    with pytest.raises(StoreError, match="on elsewhere"), SweepLock(tmp_path):
+@pytest.mark.parametrize("elsewhere", [{"host": "elsewhere"}, {"machine": "another of this name"}])
+def test_a_lock_from_another_host_is_not_judged_from_here(
+    tmp_path: Path, elsewhere: dict[str, object]
+) -> None:
+    leave(tmp_path, **elsewhere, process_started="gone")
+    with pytest.raises(StoreError, match="if that has ended, delete"), SweepLock(tmp_path):
         pass
 
 
