@@ -110,7 +110,7 @@ def resume(
         if limits != limits_asked(None, None) and "simulated" in info:
             raise ConfigError("--max-hours and --max-cost are of what is measured, and not of a simulation")
         if "capacity" in info:
-            from experiments.commands.capacity import resume as resume_search
+            from experiments.commands.search import resume as resume_search
 
             resume_search(info, folder, where, limits, again=again, as_json=as_json)
             return
