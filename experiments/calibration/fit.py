@@ -8,7 +8,9 @@ A machine's speed drifts from trial to trial, and a trial tends to hold batches 
 take the drift for the cost of a sequence. So a trial's rows share a random effect (Fuller and Battese,
 1974, "Estimation of linear models with crossed-error structure"): with σ the spread within trials and τ that
 between them, e is replaced by e − φ·(its mean over the trial), φ = 1 − σ ÷ √(σ² + n·τ²). φ is 0 where trials do
-not differ, and near 1 where they do: then the shape comes from within trials and the level from all alike.
+not differ, and near 1 where they do: then the shape comes from within trials and the level from all alike. The
+level is set apart, by the median rows of the trials: of it almost nothing is left in e − φ·(its mean), and the
+loss would pay for a skew of e within trials, as stalls give, with 1 ÷ (1 − φ) times as much of it.
 
 That finds the typical row, and a simulator adds rows up. So all costs are then multiplied by one level: measured
 time ÷ predicted time with each trial at its own speed, a row that took more than three times the predicted
@@ -137,6 +139,7 @@ def _solve(observed: Observations, kept: Sequence[int], start: Array | None = No
             f_scale=effects.within,
         )
         known = np.where(solved.x > LEAST_SHARE, solved.x, 0.0)  # the bound itself is never reached
+        known = known * effects.typical(observed.duration_s / _positive(shares @ known))
     costs = np.zeros(len(TERMS))
     costs[kept] = known * unit * _level(observed, shares @ known)
     return costs
@@ -181,6 +184,14 @@ class _Effects:
         between = max(0.0, float(np.var(medians[held])) - noise)
         share = 1 - within / np.sqrt(within**2 + self.counts * between)
         return _Effects(self.trial, self.counts, within, share)
+
+    def typical(self, ratios: Array) -> float:
+        """That of the typical trial, of which each has that of its median row: their weighted geometric mean.
+
+        The weights are those of generalized least squares, 1 ÷ (τ² + σ² ÷ n).
+        """
+        weights = self.counts * (1 - self.share) ** 2
+        return float(np.exp(weights @ _medians(np.log(ratios), self.trial) / weights.sum()))
 
     def without(self, values: Array) -> Array:
         """Rows, or rows × columns, less φ times their mean over the trial."""

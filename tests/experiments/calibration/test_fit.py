@@ -72,6 +72,15 @@ def test_slow_moments_count_in_the_level():
     assert fit(slowed(observed, factors)).total == pytest.approx(1, abs=0.02)
 
 
+def test_the_skew_of_many_rows_does_not_throw_the_level_of_trials_that_differ():
+    observed, rng = rows(each=400), np.random.default_rng(5)
+    speeds = np.exp(rng.normal(0, 0.1, 20))[observed.trial]
+    slow = np.exp(rng.exponential(0.1, len(observed)))  # nothing is ever quicker than an undisturbed step
+    found = fit(slowed(observed, speeds * slow))
+    assert found.total == pytest.approx(1, abs=0.03)
+    assert found.costs.fixed_s == pytest.approx(TRUE.fixed_s * (speeds * slow).mean(), rel=0.05)
+
+
 def test_what_cannot_be_told_apart_is_none_and_said():
     found = fit(rows(size=4))
     assert found.costs.per_sequence_s == 0
