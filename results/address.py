@@ -209,6 +209,12 @@ def _asked(address: str, options: str) -> str:
     return f"{address}{'&' if '?' in address else '?'}{options}"
 
 
+def shown(filesystem: "fs.FileSystem", path: str) -> str:
+    """A path of pyarrow's as a person gives it, with the scheme of an object store."""
+    scheme = {"s3": "s3://", "gcs": "gs://"}.get(filesystem.type_name, "")
+    return f"{scheme}{path}"
+
+
 def head(where: Place, count: int | None = None) -> bytes:
     """The first bytes of what is there, or all. OSError if it cannot be read."""
     filesystem, path = opened(where)

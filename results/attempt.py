@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
+from results.address import shown
 from results.errors import DiskFull, StoreError, cannot_write
 from results.patience import Patience
 from results.records import BATCHES, REQUESTS, SAMPLES, SCHEMA_VERSION, Failure, LaneTime, Trial
@@ -199,7 +200,7 @@ def move_into_place(filesystem: fs.FileSystem, path: str, content: bytes) -> Non
         if temporary != path:
             with contextlib.suppress(OSError):  # what there is of it takes the room of something else
                 filesystem.delete_file(temporary)
-        raise cannot_write(path, error) from error
+        raise cannot_write(shown(filesystem, path), error) from error
 
 
 def _table(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:

@@ -11,6 +11,8 @@ _GOOGLE = re.compile(
     r"google::cloud::Status\((\w+): [^,]*, with a last message of (.*?)(?: error_info=|$)", re.DOTALL
 )
 
+_AWS = re.compile(r"AWS Error (\w+) during (\w+) operation: (.*?)(?: \(Request ID: [^)]*\))?$", re.DOTALL)
+
 
 class StoreError(Exception):
     """A results folder cannot be read or written: names the file and what would be right."""
@@ -58,6 +60,8 @@ def said(error: Exception) -> str:
     """What the system says, without what a library puts around it."""
     if isinstance(error, OSError) and error.errno:
         return os.strerror(error.errno)
+    if (aws := _AWS.search(str(error))) is not None:
+        return _said_by_aws(*aws.groups())
     if (google := _GOOGLE.search(str(error))) is None:
         return one_line(error)
     code, why = google.groups()
@@ -67,3 +71,10 @@ def said(error: Exception) -> str:
         f"no credentials of Google Cloud could be used ({why.rpartition('error message was: ')[2].removeprefix('PerformWork() - ').strip(' .')}); set "
         "GOOGLE_APPLICATION_CREDENTIALS to a key file, or `gcloud auth application-default login`"
     )
+
+
+def _said_by_aws(code: str, operation: str, why: str) -> str:
+    text = f"{code} in {operation}: {one_line(Exception(why))}" if why.strip() else f"{code} in {operation}"
+    if code != "ACCESS_DENIED":
+        return text
+    return f"{text.rstrip('.')}; the credentials in use (of the environment, ~/.aws or the machine's role) may not do that"

@@ -19,9 +19,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from results.address import Address, Place, opened
+from results.address import Address, Place, opened, shown
 from results.attempt import move_into_place
-from results.errors import FutureVersion, StoreError, cannot_write, one_line, said
+from results.errors import FutureVersion, StoreError, cannot_write, said
 from results.patience import Patience
 from results.records import LATER, SCHEMA_VERSION
 from results.sweep_folder import SWEEP
@@ -113,7 +113,10 @@ class StoreFiles:
         try:
             self.filesystem.create_dir(folder, recursive=recursive)
         except OSError as error:
-            raise cannot_write(folder, error) from error
+            raise cannot_write(self._shown(folder), error) from error
+
+    def _shown(self, path: str) -> str:
+        return shown(self.filesystem, path)
 
     def _must_be_there(self) -> None:
         if self.patience.wait_s and not os.path.isdir(self.path):
@@ -127,7 +130,7 @@ class StoreFiles:
                 return self.filesystem.get_file_info(what)
             except (OSError, pa.ArrowException) as error:  # the latter of credentials
                 path = what if isinstance(what, str) else what.base_dir
-                raise StoreError(f"{path} cannot be looked at: {said(error)}") from error
+                raise StoreError(f"{self._shown(path)} cannot be looked at: {said(error)}") from error
 
         return self.patience.ask(look)
 
@@ -139,10 +142,14 @@ class StoreFiles:
             json.dumps(document, ensure_ascii=False).encode()
             version = int(document["schema_version"])
         except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
-            raise StoreError(f"{path} must be JSON with a schema_version: {one_line(error)}") from error
+            raise StoreError(
+                f"{self._shown(path)} must be JSON with a schema_version: {said(error)}"
+            ) from error
         if version > SCHEMA_VERSION:
             known = f"this program reads up to {SCHEMA_VERSION}"
-            raise FutureVersion(f"{path} has schema version {version}, {known}: use the newer one")
+            raise FutureVersion(
+                f"{self._shown(path)} has schema version {version}, {known}: use the newer one"
+            )
         return document
 
     def _read_part(self, path: str, schema: pa.Schema) -> pa.Table:
@@ -159,4 +166,4 @@ class StoreFiles:
                 )
             return table.select(schema.names).cast(schema)
         except (OSError, pa.ArrowException, KeyError, ValueError) as error:
-            raise StoreError(f"{path} is damaged: {one_line(error)}") from error
+            raise StoreError(f"{self._shown(path)} is damaged: {said(error)}") from error

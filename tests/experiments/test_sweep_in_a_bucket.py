@@ -11,6 +11,7 @@ import pytest
 from click.testing import Result
 from pyarrow import fs
 
+from experiments.config import load
 from results.address import Address, head, opened, place
 from results.read import read
 from results.store import Store
@@ -125,6 +126,48 @@ def test_a_simulation_in_a_bucket_is_that_of_a_folder(
         assert f"give it with -o FILE, as nothing opens {root}/report.html" in refused.stderr
 
 
+def test_a_bucket_that_may_only_be_read_is_read_and_refused_to_be_written_in_one_line(
+    batchyard: Callable[..., Result],
+    begun_sweep: Callable[..., Path],
+    short_sweep: Callable[..., Path],
+    s3_server: S3Server,
+    bucket: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    config, results = short_sweep(arrival_rate=[10]), place(f"{bucket}/results")
+    begun_sweep(load(config), results, done=1)
+    assert isinstance(results, Address)
+    before = [one.path for one in results.listed(recursive=True)]
+    readable = f"{results}?region=us-east-1"  # what a process has opened keeps its credentials
+    with s3_server.reader() as credentials:
+        for name, value in credentials.items():
+            monkeypatch.setenv(name, value)
+        root = only(readable)
+        assert "1 of 2" in batchyard("ls", "--results", readable).stdout
+        assert "1 of 2 done" in batchyard("status", root).stdout
+        assert batchyard("report", root, "-o", tmp_path / "page.html").exit_code == 0
+        assert read(root).requests.num_rows == 1
+        search = ("capacity", config, "--slo", "ttft_p99=1s", "--results", readable)
+        for command in (
+            ("sweep", config, "--results", readable),
+            ("sweep", config, "--results", readable, "--fresh"),
+            ("resume", root),
+            ("simulate", config, "--results", readable),
+            search,
+            ("report", root),
+            ("report", "--index", readable),
+            ("export", root, "--csv", f"{bucket}/rows.csv?region=us-east-1"),
+        ):
+            refused = batchyard(*command)
+            assert refused.exit_code == 2, refused.output
+            assert "starting" not in refused.stderr
+            told = refused.stderr.splitlines()[-1]
+            assert told.startswith(f"error: {bucket}/"), told
+            assert "cannot be written: ACCESS_DENIED in PutObject: Access Denied; the credentials" in told
+    assert [one.path for one in results.listed(recursive=True)] == before
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="nothing may be mounted here")
 def test_results_that_may_only_be_read_are_read_and_refused_to_be_written(
     batchyard: Callable[..., Result],
@@ -133,8 +176,6 @@ def test_results_that_may_only_be_read_are_read_and_refused_to_be_written(
     small_disk: Callable[[int], Path],
     tmp_path: Path,
 ) -> None:
-    from experiments.config import load
-
     disk, config = small_disk(4_096), short_sweep(arrival_rate=[10])
     root = begun_sweep(load(config), disk, done=1)
     subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
