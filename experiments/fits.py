@@ -20,6 +20,14 @@ from deployments.virtual.model_shape import ModelShape, model_shape
 from experiments.config import SweepConfig
 from experiments.grid import Setting
 
+_MOST_BYTES = {  # of kinds, as Ray names them, that come in two sizes or have no data sheet with the others
+    "T4": 16e9,  # NVIDIA T4 data sheet
+    "V100": 32 * GIB,  # NVIDIA V100 data sheet: 16 or 32 GB
+    "A10G": 24e9,  # Amazon EC2 G5 instances
+    "L40S": 48e9,  # NVIDIA L40S data sheet
+    "A100": 80e9,  # NVIDIA A100 data sheet: 40 or 80 GB
+    "H100": 94e9,  # NVIDIA H100 data sheet: 80, or 94 GB (NVL)
+}
 SHARE = "gpu_memory_utilization"  # of a GPU's memory, that vLLM takes
 VLLM = "vllm"
 
@@ -53,15 +61,20 @@ def here(gpus: Sequence[Gpu]) -> list[Device]:
 
 
 def on_cluster(kinds: Sequence[str]) -> list[Device]:
-    """Of these kinds of GPU, as Ray names them, those whose data sheet is known here."""
-    sheets = {
-        kind: HARDWARE.get(spelt(kind)) or HARDWARE.get(spelt(kind.removesuffix("G"))) for kind in kinds
-    }
+    """Of these kinds of GPU, as Ray names them, those whose memory is known here."""
+    known = {kind: _memory_bytes(kind) for kind in kinds}
     return [
-        Device(name=kind, memory_bytes=sheet.memory_bytes, is_gpu=True, dtype="bfloat16")
-        for kind, sheet in sheets.items()
-        if sheet is not None
+        Device(name=kind, memory_bytes=memory_bytes, is_gpu=True, dtype="bfloat16")
+        for kind, memory_bytes in known.items()
+        if memory_bytes is not None
     ]
+
+
+def _memory_bytes(kind: str) -> float | None:
+    if kind in _MOST_BYTES:
+        return _MOST_BYTES[kind]
+    sheet = HARDWARE.get(spelt(kind)) or HARDWARE.get(spelt(kind.removesuffix("G")))
+    return None if sheet is None else sheet.memory_bytes
 
 
 def check_fits(config: SweepConfig, devices: Sequence[Device]) -> None:

@@ -19,6 +19,7 @@ from deployments.ray_session import RaySession
 from experiments.config import SweepConfig
 from experiments.console import Say
 from experiments.errors import ConfigError
+from experiments.fits import check_fits, on_cluster
 from experiments.preflight import lanes_here, size_key
 from results.records import Trial
 
@@ -82,11 +83,18 @@ def lanes_of(
 
 
 def check_asked(config: SweepConfig, where: Where) -> None:
-    """ConfigError where no cluster could have such lanes."""
+    """ConfigError where no cluster could have such lanes, or none of the kinds that are named holds a model."""
     if where.on_cpu and config.lane_gpus > 1:
         raise config.error(size_key(config.settings[0]), "asks for GPUs, and --on-cpu uses none")
     if where.on_cpu and config.accelerator:
         raise config.error(("accelerator",), "names kinds of GPU, and --on-cpu uses none")
+    _check_lanes(config, where)
+    if not where.on_cpu:
+        named = (where.labels[KIND_LABEL],) if KIND_LABEL in where.labels else ()
+        check_fits(config, on_cluster(config.accelerator or named))
+
+
+def _check_lanes(config: SweepConfig, where: Where) -> None:
     kinds, most = len(config.accelerator or ()), _most(config, where)
     if most is None or most >= kinds:
         return
@@ -149,7 +157,7 @@ def _on_cluster(
         most = _most(config, where)
         if not where.on_cpu:
             _ask_for(where, look, most)
-        look = _of_one_kind(look, _first(config, look, most, say), say)
+        look = of_one_kind(config, look, _first(config, look, most, say), say)
 
         def count() -> int:
             there = max(1, len(in_use(look())))
@@ -218,8 +226,11 @@ def _wanted(look: OnCluster) -> str:
     return f"{kind} with {labels}" if labels else kind
 
 
-def _of_one_kind(look: OnCluster, places: Sequence[Place], say: Say) -> OnCluster:
-    """Without `accelerator` a sweep has one kind of GPU, so that no comparison is between two of them."""
+def of_one_kind(config: SweepConfig, look: OnCluster, places: Sequence[Place], say: Say) -> OnCluster:
+    """Without `accelerator` a sweep has one kind of GPU, so that no comparison is between two of them.
+
+    ConfigError where a model cannot fit it.
+    """
     counts: dict[str, int] = {}
     for place in places:
         counts[place.kind] = counts.get(place.kind, 0) + 1
@@ -231,4 +242,5 @@ def _of_one_kind(look: OnCluster, places: Sequence[Place], say: Say) -> OnCluste
             f"using the cluster's {kind or 'unnamed'} GPUs and no others ({others}): `accelerator` in the config "
             f"compares kinds, --label {KIND_LABEL}=KIND chooses one"
         )
+    check_fits(config, on_cluster((kind,)))
     return replace(look, kinds=(kind,))

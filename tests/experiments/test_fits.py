@@ -72,8 +72,10 @@ def test_kinds_of_a_cluster_go_by_their_data_sheets_and_what_is_not_known_is_not
     config = made_config(model="llama-2-13b", strategies=naive, accelerator=["L4", "H100"])
     with pytest.raises(ConfigError, match=r"model: must fit L4 \("):
         check_fits(config, on_cluster(config.accelerator or ()))
-    assert [one.memory_bytes for one in on_cluster(["A100-80G", "A10G", "MI300X"])] == [80e9]
-    check_fits(config, on_cluster(["A10G"]))
+    with pytest.raises(ConfigError, match=r"model: must fit A10G \("):
+        check_fits(made_config(model="llama-2-13b", strategies=naive), on_cluster(["A10G"]))
+    assert [one.memory_bytes for one in on_cluster(["A100-80G", "A10G", "MI300X"])] == [80e9, 24e9]
+    check_fits(config, on_cluster(["MI300X"]))
     check_fits(config, [])
     hub = made_config(model="somebody/unknown", strategies=naive)
     check_fits(hub, gpus(0.1))

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from deployments.places import KIND_LABEL, OnCluster, Place
 from experiments.config import SweepConfig
 from experiments.errors import ConfigError
-from experiments.where import Where, check_asked, kind_so_far
+from experiments.where import Where, check_asked, kind_so_far, of_one_kind
 
 ON_CLUSTER = "10.0.0.1:6379"
 
@@ -39,3 +40,33 @@ def test_the_kind_that_most_trials_had_is_kept_to(made_sweep: ModuleType) -> Non
         kind_so_far([trial(kind="L4"), trial(kind="A10G"), trial(kind="L4"), trial(), trial(kind="")]) == "L4"
     )
     assert kind_so_far([trial(), trial(kind="")]) is None
+
+
+def test_a_model_that_cannot_fit_the_kind_that_is_named_or_found_is_refused(
+    made_config: Callable[..., SweepConfig],
+) -> None:
+    naive = [{"strategy": "naive", "backends": "vllm", "max_batch_size": 4}]
+    large = made_config(model="llama-2-13b", strategies=naive)
+
+    def found(kind: str) -> OnCluster:
+        return of_one_kind(large, OnCluster(labels={}), [Place(slot=0, gpu=True, kind=kind)], print)
+
+    def labelled(kind: str) -> Where:
+        return Where(address=ON_CLUSTER, labels={KIND_LABEL: kind})
+
+    for refused in (
+        lambda: check_asked(large, labelled("A10G")),
+        lambda: check_asked(
+            made_config(model="llama-2-13b", strategies=naive, accelerator=["H100", "A10G"]),
+            Where(lanes=2, address=ON_CLUSTER),
+        ),
+        lambda: found("A10G"),
+    ):
+        with pytest.raises(
+            ConfigError, match=r"model: must fit A10G \(22\.4 GiB, 0\.9 of it for vllm\), got 2"
+        ):
+            refused()
+    check_asked(large, labelled("H100"))
+    check_asked(large, Where(address=ON_CLUSTER, labels={KIND_LABEL: "A10G"}, on_cpu=True))
+    check_asked(large, Where(address=ON_CLUSTER))
+    assert found("H100").kinds == ("H100",)
