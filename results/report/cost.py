@@ -82,7 +82,7 @@ def _of_sweep(findings: Findings, price: Price) -> str:
     others = ""
     if spent.unrecorded:
         others = f" {spent.unrecorded} more run or were killed, and count until the last that they wrote."
-    whole = (
-        f"This sweep cost {spent.text(price)}: {spent.gpu_hours:.3g} GPU hours of {spent.attempts} attempts"
-    )
+    each = "" if spent.per_attempt is None else f" ({price.text(spent.per_attempt)} a trial)"
+    hours = f"{spent.gpu_hours:.3g} GPU hours of {spent.attempts} attempts"
+    whole = f"This sweep cost {spent.text(price)}{each}: {hours}"
     return f"{whole}, those that failed among them.{others}"

@@ -1,6 +1,7 @@
 """What a sweep costs: by the hours for which lanes were held, of every attempt."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 
 from results.cost import PER_MILLION, spent
 from results.findings import Findings
-from results.price import Price, price_of
+from results.price import Price, Spent, price_of
 from results.records import Failure, LaneTime
 from results.report import cost
 from results.report.page import render
@@ -133,6 +134,9 @@ def test_a_million_tokens_cost_what_the_time_to_make_them_does(priced: tuple[Fin
     assert low < mean < high
     page = render(findings, store)
     assert 'id="cost"' in page
+    paid = cost.panel(replace(findings, spent=Spent(cost=1.8, gpu_s=3_600, attempts=4)))
+    assert isinstance(paid, Panel)
+    assert paid.notes[-1].startswith("This sweep cost $1.80 ($0.450 a trial): 1 GPU hours of 4 attempts")
     assert "price of a GPU hour × GPUs of the lane ÷ 3600 ÷ throughput × 10⁶" in page
 
 
