@@ -98,7 +98,8 @@ class CellSummary:
     def standing(self) -> str:
         """Whether it keeps up, in words; empty if it does."""
         if self.overloaded:
-            return "overloaded"
+            number, of = sum(trial.has("overloaded") for trial in self.trials), len(self.trials)
+            return "overloaded" if number == of else f"overloaded in {number} of {of} repeats"
         if not self.undecided:
             return ""
         return f"not judged, {'repeats disagree' if self._some('overloaded') else 'too short'}"

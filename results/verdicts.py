@@ -178,7 +178,9 @@ def _client_bound(measured: pa.Table) -> Verdict | None:
     p99 = float(np.percentile(lag, 99))
     if p99 <= limit:
         return None
-    detail = f"requests were sent late: p99 {p99 * 1000:.1f} ms, limit {limit * 1000:.1f} ms"
+    detail = (
+        f"requests were sent late: of the whole trial p99 {p99 * 1000:.1f} ms, limit {limit * 1000:.1f} ms"
+    )
     return Verdict(name="client-bound", detail=detail)
 
 

@@ -16,8 +16,8 @@ from results.report import glossary, numbers
 from results.report.series import Series
 
 MARKS = (
-    "Hollow: overloaded, throughput stands but latency describes the drain limit. Hollow with a dot: too short "
-    "to judge, or some repeats overloaded and others not. Crossed: a trial that does not count, because its replica or "
+    "Hollow: most repeats overloaded, throughput stands but latency describes the drain limit. Hollow with a dot: too "
+    "short to judge, or fewer repeats overloaded. Crossed: a trial that does not count, because its replica or "
     "engine changed; no mean has it. Faint: fewer than ten requests beyond the percentile. Bars: lowest to highest repeat, from three "
     "repeats on."
 )

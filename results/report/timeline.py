@@ -1,8 +1,8 @@
 """What one trial shows over time: how many requests wait, run and are held, and what its engine and device tell.
 
-Of a measured trial that was sampled once a second the samples are taken; of any other, how many requests its
-stamps place there (results/report/trial_rows.py) at even moments, and what its engine's steps tell of the KV
-cache. The greatest values are over every moment, not over those taken.
+Of a measured trial that was sampled once a second the queue is that of the samples; of any other, how many requests
+its stamps place there (results/report/trial_rows.py) at even moments. What runs and what is held are by the stamps of
+both, and the engine's steps tell of the KV cache. The greatest values are over every moment, not over those taken.
 """
 
 from dataclasses import dataclass
@@ -90,10 +90,11 @@ def timeline(rows: TrialRows) -> Timeline:
     at_s = column(thinned, "at_s") if sampled else np.linspace(0.0, rows.end_s, MOMENTS)
     values = {place: count_at(stays[place], at_s) for place in PLACES}
     greatest: dict[str, float | None] = {place: float(most_at_once(stays[place])) for place in PLACES}
+    values["running"], greatest["running"] = _running(rows, values["running"], greatest["running"], at_s)
     values |= _engine(rows, at_s)
     values |= dict.fromkeys(("device", "cpu"), np.full(len(at_s), np.nan))
     if sampled:
-        values |= {name: column(thinned, name) for name in ("waiting", "running")}
+        values["waiting"] = column(thinned, "waiting")
         values["device"] = column(thinned, "device_utilisation")
         values["cpu"] = _rate(column(thinned, "replica_cpu_s"), at_s)
         if np.isnan(values["kv_use"]).all():
@@ -113,6 +114,17 @@ def timeline(rows: TrialRows) -> Timeline:
         greatest=greatest,
         mean_waiting=float((end - begin).sum()) / rows.end_s if rows.end_s else 0.0,
     )
+
+
+def _running(rows: TrialRows, stamped: Array, most: float | None, at_s: Array) -> tuple[Array, float | None]:
+    """No more than the step that runs then has, where steps are told: stamps of one that ends and one that begins overlap."""
+    steps = rows.told("step")
+    if not steps.num_rows:
+        return stamped, most
+    ended, sizes = column(steps, "ended_s"), column(steps, "size")
+    order = np.argsort(ended, kind="stable")
+    then = np.append(sizes[order], np.inf)[np.searchsorted(ended[order], at_s, "right")]
+    return np.minimum(stamped, then), float(sizes.max())
 
 
 def _engine(rows: TrialRows, at_s: Array) -> dict[str, Array]:

@@ -130,15 +130,11 @@ def _value(key: str, value: float | None) -> amounts.Value:
 
 def _source(made: Sequence[Timeline]) -> str:
     sampled = sum(one.sampled for one in made)
-    stamped = "how many requests the trial's stamps place there, at even moments"
+    stamped = "how many requests the trial's stamps place there"
     if not sampled:
-        return f"Drawn is {stamped}."
-    seen = "what was seen once a second"
-    return (
-        f"Drawn is {seen}."
-        if sampled == len(made)
-        else f"Drawn is {seen}, where that was recorded, else {stamped}."
-    )
+        return f"Drawn is {stamped}, at even moments."
+    recorded = "" if sampled == len(made) else ", where that was recorded"
+    return f"The queue is as it was seen once a second{recorded}; what runs and what is held is {stamped}."
 
 
 def _table(made: Sequence[Timeline], present: Sequence[str]) -> Table:

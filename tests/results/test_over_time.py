@@ -117,6 +117,11 @@ def test_a_timeline_has_the_greatest_of_every_moment_and_what_steps_tell(rows: T
     assert {kv_use[t] for t in kv_use if t >= 4} == {0.25}
     assert one.values["preemptions"][-1] == one.greatest["preemptions"] == 3
     assert np.isnan(one.values["device"]).all()
+    running = dict(zip(one.at_s.round(3), one.values["running"], strict=True))
+    assert {running[t] for t in running if 1.1 < t < 2} == {2}
+    assert {running[t] for t in running if 2.1 < t < 4} == {1}, "of two whose stamps overlap the step had one"
+    assert {running[t] for t in running if 5.1 < t < 6} == {1}, "by the stamps where no step is told"
+    assert one.greatest["running"] == 2
 
 
 def test_samples_are_drawn_where_there_are_any(made_sweep: ModuleType, tmp_path: Path) -> None:
@@ -139,6 +144,9 @@ def test_samples_are_drawn_where_there_are_any(made_sweep: ModuleType, tmp_path:
     assert one.sampled
     assert one.at_s.tolist() == [0, 1, 2]
     assert one.values["waiting"].tolist() == [5, 4, 3]
+    assert one.values["running"].tolist() == [0, 1, 0], (
+        "without what its batch holds, which the replica counts too"
+    )
     assert one.values["cpu"][1:].tolist() == [1.5, 1.5]
     assert one.greatest["device"] == 0.5
     assert one.greatest["waiting"] == 1  # of the stamps, over every moment

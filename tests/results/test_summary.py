@@ -277,20 +277,24 @@ def test_a_rate_too_short_to_judge_bounds_no_knee(
 
 
 @pytest.mark.parametrize(
-    ("repeats", "undecided"),
+    ("repeats", "standing"),
     [
-        ((None, None, "too-short"), False),
-        ((None, "too-short", "too-short"), True),
-        (("overloaded", "overloaded", "too-short"), False),
-        (("overloaded", "too-short"), True),
-        ((None, "overloaded"), True),
-        ((None, None, "overloaded"), True),  # they disagree: two that kept up are no promise
+        ((None, None, "too-short"), ""),
+        ((None, "too-short", "too-short"), "not judged, too short"),
+        (("overloaded", "overloaded", "too-short"), "overloaded in 2 of 3 repeats"),
+        (("overloaded", "overloaded"), "overloaded"),
+        (("overloaded", "too-short"), "not judged, repeats disagree"),
+        ((None, "overloaded"), "not judged, repeats disagree"),
+        ((None, None, "overloaded"), "not judged, repeats disagree"),  # two that kept up are no promise
     ],
 )
 def test_a_cell_is_decided_by_most_of_its_repeats_unless_they_disagree(
-    findings: Findings, repeats: tuple[VerdictName | None, ...], undecided: bool
+    findings: Findings, repeats: tuple[VerdictName | None, ...], standing: str
 ) -> None:
-    assert judged(findings.cells[0], *repeats).undecided is undecided
+    cell = judged(findings.cells[0], *repeats)
+    assert cell.standing == standing
+    assert cell.undecided is standing.startswith("not judged")
+    assert cell.overloaded is standing.startswith("overloaded")
 
 
 def test_a_trial_whose_replica_changed_is_shown_and_left_out_of_cells(
