@@ -32,7 +32,9 @@ def panel(findings: Findings) -> Panel | Absent:
         table=_table(series),
         notes=(
             "Naive and dynamic release batches; with continuous batching a dot is the requests resident in an "
-            "engine step. Triggers: " + "; ".join(f"{name}: {why}" for name, why in TRIGGERS.items()) + ".",
+            "engine step. Shares and counts are of all repeats together, the mean is that over the repeats. Triggers: "
+            + "; ".join(f"{name}: {why}" for name, why in TRIGGERS.items())
+            + ".",
             (
                 "In the table: KV cache in use as a share of its blocks, over the steps of an engine that tells; preemptions, "
                 "tokens computed again and bytes moved to the host and back are sums over the repeats."
@@ -93,7 +95,7 @@ def _table(series: Sequence[Series]) -> Table:
         "backend",
         "rate",
         "batches or steps",
-        "mean size",
+        "mean batch size",
         "smallest",
         "largest",
         *(f"by {name}" for name in launched),

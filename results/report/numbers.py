@@ -6,14 +6,14 @@ NOTHING = "–"  # an unknown value, or one that does not exist
 
 
 def number(value: float | None) -> str:
-    """Give about three significant figures: 0.0123, 1.23, 12.3, 1,230."""
+    """Give about three significant figures: 0.0123, 1.23, 12.3, 1,230; −1.23, with the minus of the sentences."""
     if value is None or not math.isfinite(value):
         return NOTHING
     if value == 0:
         return "0"
     digits = max(0, 2 - math.floor(math.log10(abs(value))))
     rounded = round(value, digits)
-    text = f"{rounded:,.{digits}f}"
+    text = f"{rounded:,.{digits}f}".replace("-", "−")
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 

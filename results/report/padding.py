@@ -152,7 +152,7 @@ def _table(twins: Sequence[Twins]) -> Table:
         "backend",
         "rate",
         "batches",
-        "mean size",
+        "mean batch size",
         "padding waste",
         "lockstep waste",
         "queue wait p50",

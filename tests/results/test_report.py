@@ -7,6 +7,7 @@ import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import replace
+from html import unescape
 from html.parser import HTMLParser
 from itertools import product
 from pathlib import Path
@@ -35,7 +36,7 @@ from results.report import (
 from results.report.answer import answer
 from results.report.glance import glance
 from results.report.page import render, write_page
-from results.report.panel import SEPARATOR, Absent, Panel
+from results.report.panel import SEPARATOR, Absent, Panel, unbroken
 from results.report.series import series_of
 from results.report.setup import setup
 from results.report.trust import trust
@@ -131,6 +132,7 @@ def test_the_page_says_every_sentence_policy_first(html: str, findings: Findings
     assert findings.sentences
     for sentence in findings.sentences:
         assert " ".join(sentence.text.split()) in text
+        assert unbroken(sentence.text) in unescape(html)  # no line ends between a number and its unit
     first = {
         kind: min(text.index(s.text) for s in findings.sentences if s.kind == kind)
         for kind in ("policy", "engine", "split")
@@ -561,6 +563,24 @@ def test_batch_sizes_and_triggers_are_counted_over_the_repeats(findings: Finding
     assert "no trigger" in str(triggers.figure.layout.annotations[0].text)  # continuous: engine steps
 
 
+def test_the_mean_batch_of_a_cell_is_the_mean_over_its_repeats_as_in_every_figure(findings: Findings) -> None:
+    """Not that of all batches together, in which a repeat with many small ones weighs more."""
+    cell = findings.cells[0]
+    first, second = (
+        replace(one, batch_sizes={size: count}, metrics={**one.metrics, "batch_size_mean": float(size)})
+        for one, size, count in zip(cell.trials[:2], (1, 8), (90, 1), strict=True)
+    )
+    cells = (replace(cell, trials=(first, second)),)
+    made = panel(batches.panel(replace(findings, cells=cells)))
+    assert "the mean batch is 4.5 with" in made.first.heading
+    assert made.table.columns[4] == "mean batch size"
+    assert str(made.table.rows[0][4]) == "4.5"
+    (bar,) = [
+        one for one in made.first.charts[0].figure.data if one.hovertemplate == "mean 4.5<extra></extra>"
+    ]
+    assert set(bar.x) == {4.5}
+
+
 def change(base: str, other: str, ratio: float, low: float | None, high: float | None) -> Change:
     return Change(
         metric=headlines.THROUGHPUT,
@@ -899,7 +919,7 @@ def test_numbers_have_three_figures(value: float | None, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "expected"), [(0.34, "340 ms"), (7.5, "7.5 s"), (-0.0004, "-0.4 ms"), (0, "0 s")]
+    ("value", "expected"), [(0.34, "340 ms"), (7.5, "7.5 s"), (-0.0004, "−0.4 ms"), (0, "0 s")]
 )
 def test_durations_have_a_unit(value: float, expected: str) -> None:
     assert numbers.duration(value) == expected

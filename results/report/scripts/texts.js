@@ -9,7 +9,7 @@ const numberText = (value) => {
   if (value === null || !Number.isFinite(value)) return "–";
   if (value === 0) return "0";
   const digits = Math.max(0, 2 - Math.floor(Math.log10(Math.abs(value))));
-  return value.toLocaleString("en-US", { maximumFractionDigits: digits });
+  return value.toLocaleString("en-US", { maximumFractionDigits: digits }).replace("-", "−");
 };
 
 const durationText = (seconds) => {
