@@ -107,6 +107,18 @@ def test_the_controls_change_the_figure_to_the_numbers_found(
     assert len(headings) == 4
 
 
+def test_what_names_a_chart_follows_its_controls(browser: Any, page: Path) -> None:
+    show(browser, page)
+    named = (
+        "return [...document.querySelectorAll('#changes figcaption'),"
+        " ...document.querySelectorAll('#changes [data-download=png]')].map(e => e.ariaLabel ?? e.textContent)"
+    )
+    captions = browser.execute_script(named)
+    assert [one for one in captions if "50" in one]
+    Select(browser.find_elements(By.CSS_SELECTOR, "#changes select")[1]).select_by_value("p99")
+    until(browser, named, [one.replace("50", "99") for one in captions])
+
+
 def test_choosing_another_base_turns_the_changes_round(browser: Any, page: Path) -> None:
     show(browser, page)
     base = Select(browser.find_element(By.CSS_SELECTOR, "#changes select"))

@@ -56,6 +56,11 @@ const saveImage = async (article, index, format) => {
   saveFile(fileName(article, part, format), isPng ? await pngOf(image) : image.svg, isPng ? "image/png" : "image/svg+xml");
 };
 
+const nameDownload = (made, title) => {
+  made.title = title;
+  made.ariaLabel = `Download ${title || "this figure"} as ${made.dataset.download.toUpperCase()}`;
+};
+
 for (const article of articles) {
   const place = Object.assign(document.createElement("div"), { className: "downloads", role: "group", ariaLabel: "Downloads" });
   const charts = [...article.querySelectorAll("[data-chart]")];
@@ -63,9 +68,9 @@ for (const article of articles) {
     const title = element.closest("figure").querySelector("figcaption")?.textContent ?? "";
     for (const format of ["png", "svg"]) {
       const name = format.toUpperCase();
-      const made = button(charts.length > 1 ? `${name} ${index + 1}` : name, () => saveImage(article, index, format), `Download ${title || "this figure"} as ${name}`);
-      made.title = title;
-      made.dataset.download = format;
+      const made = button(charts.length > 1 ? `${name} ${index + 1}` : name, () => saveImage(article, index, format), "");
+      Object.assign(made.dataset, { download: format, index });
+      nameDownload(made, title);
       place.append(made);
     }
   });

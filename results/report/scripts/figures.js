@@ -102,9 +102,19 @@ const fillTable = (article, { columns, rows, marks = [] }) => {
   );
 };
 
+// Captions, and what downloads them, as this view calls its charts; a chart of a script keeps the caption that it has.
+const nameCharts = (article, charts) => {
+  charts.forEach(({ title }, i) => {
+    if (!title) return;
+    article.querySelector(`[data-chart="${i}"]`).closest("figure").querySelector("figcaption").textContent = title;
+    for (const one of article.querySelectorAll(`[data-download][data-index="${i}"]`)) nameDownload(one, title);
+  });
+};
+
 const show = (article, view) => {
   if (view === null) return undefined;
   views.set(article, view);
+  nameCharts(article, view.charts);
   const elements = [...article.querySelectorAll("[data-chart]")];
   const charts = elements.map((element) => {
     const chart = view.charts[Number(element.dataset.chart)], found = specOf(chart, coloured);
