@@ -106,7 +106,7 @@ def _chart(base: Series, changes: Sequence[Change], metric: str, series: Sequenc
         points = sorted((c for c in of_metric if c.other == other), key=lambda change: change.rate)
         shift = min(_DODGE, _MOST_DODGE ** (2 / len(others))) ** (position - (len(others) - 1) / 2)
         traces.append(_line(found[other], base, points, shift))
-    rates = rates_of(series)
+    rates = rates_of([one for one in series if one.sweep == base.sweep])  # those of another were not run here
     values = [v for c in of_metric for v in (c.ratio, c.low, c.high) if v is not None and v > 0] or [1.0]
     low, high = min(*values, 1 / 1.3), max(*values, 1.3)
     compared = {change.rate for change in of_metric}

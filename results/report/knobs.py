@@ -157,6 +157,7 @@ def _group(group: Sequence[Setting], rates: Sequence[float], names: Sequence[str
         "rows": [escape(row) for row in rows],
         "sizes": [str(size) for size in sizes],
         "layout": _layout(group),
+        "ran": [any(one.series.at(rate) for one in group) for rate in rates],
         "settings": [
             {
                 "series": one.series.key,

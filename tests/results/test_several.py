@@ -5,7 +5,8 @@ from itertools import product
 from typing import Any
 
 from results.findings import Findings
-from results.report import several
+from results.report import changes, several
+from results.report.panel import Panel
 from results.report.series import Series, series_of
 from results.store import Store
 
@@ -52,6 +53,24 @@ def test_every_line_differs_and_no_comparison_leaves_its_sweep(findings: Finding
     assert all(sweep_of[one.base] == sweep_of[one.other] for one in both.sentences)
     assert set(both.knees) == set(sweep_of)
     assert both.planned_cells == 2 * findings.planned_cells
+
+
+def test_the_changes_of_a_sweep_have_its_own_rates_alone(findings: Findings, made_store: Store) -> None:
+    """Or each rate of another would be marked as not run, over the lines."""
+    low, high = (
+        replace(
+            findings,
+            cells=tuple(one for one in findings.cells if one.rate in rates),
+            changes=tuple(one for one in findings.changes if one.rate in rates),
+        )
+        for rates in ((1.0, 5.0), (30.0,))
+    )
+    shown = several.shown([("low", low, made_store), ("high", high, made_store)])
+    made = changes.panel(several.together(shown))
+    assert isinstance(made, Panel)
+    ticks = {tuple(chart.figure.layout.xaxis.tickvals) for view in made.views.values() for chart in view.charts}
+    assert ticks == {(1.0, 5.0), (30.0,)}
+    assert not any(chart.figure.layout.annotations for view in made.views.values() for chart in view.charts)
 
 
 def test_a_sweep_alone_is_left_as_it_is(findings: Findings, made_store: Store) -> None:

@@ -19,13 +19,17 @@ live.knobs = ({ data, choices, showsSeries, showsRate }) => {
       if (one.leads[by][at]) leading.push(one.setting);
       said.push(`${one.setting} ${one.texts[by][at]}${state && ` (${state})`}`);
     }
+    if (!said.length) { // as where the rates of two sweeps differ
+      const words = `${group.ran[at] ? "No such value" : "Nothing was run"} at ${data.said[at]}`;
+      return { data: [], layout: group.layout, summary: words, words };
+    }
     const trace = {
       type: "heatmap", x: group.sizes, y: group.rows, z, text, texttemplate: "%{text}", zmin: low, zmax: high > low ? high : low + 1,
       colorscale: data.scale, showscale: false, textfont: { color: data.ink }, xgap: 2, ygap: 2, hoverongaps: false,
       hovertemplate: `<b>%{y}</b>, max_batch_size %{x}<br>${label}: %{text}<extra></extra>`,
     };
     const best = leading.length ? ` ${leading.length > 1 ? "Best, with no difference shown" : "Best"}: ${leading.join("; ")}.` : "";
-    const summary = `${label} over the knobs at ${data.said[at]} on ${group.place}. ${said.join("; ") || "Nothing is known"}.${best}`;
+    const summary = `${label} over the knobs at ${data.said[at]} on ${group.place}. ${said.join("; ")}.${best}`;
     return { data: [trace], layout: group.layout, summary };
   });
   const told = data.groups.find((group) => shown(group).length && group.headings[at][by]);
