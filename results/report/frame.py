@@ -44,6 +44,7 @@ SCRIPTS = (
     "distributions.js",
     "player.js",
     "slots.js",
+    "occupancy.js",
     "start.js",
 )
 """The page's own scripts in results/report/scripts, run in this order as one strict function."""

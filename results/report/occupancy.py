@@ -1,6 +1,6 @@
 """Who held which slot over the engine's steps: a batch that runs to its longest row beside one that is re-formed."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 
 import plotly.graph_objects as go
@@ -9,8 +9,8 @@ from results.findings import Findings, Occupancy
 from results.report import amounts, numbers, theme
 from results.report.amounts import Cell
 from results.report.curve_parts import rate_control
-from results.report.panel import Absent, Chart, Panel, Table, View
-from results.report.series import backend_name
+from results.report.panel import Absent, Chart, Mark, Panel, Table, View
+from results.report.series import backend_name, series_of
 
 _HEADING = "Who holds a slot"
 _HOLDINGS: dict[str, str] = {
@@ -30,6 +30,7 @@ def panel(findings: Findings) -> Panel | Absent:
         reason = "Only a simulated sweep knows which request held which slot."
         return Absent(name="occupancy", heading=_HEADING, reason=reason)
     rates = list(dict.fromkeys(one.rate for one in findings.occupancy))
+    keys = {(one.sweep, one.backend, one.setting): one.key for one in series_of(findings)}
     views = {
         str(place): _view([one for one in findings.occupancy if one.rate == rate], rate)
         for place, rate in enumerate(rates)
@@ -38,10 +39,14 @@ def panel(findings: Findings) -> Panel | Absent:
         name="occupancy",
         controls=(rate_control(rates),),
         views=views,
-        table=_table(findings.occupancy),
+        table=_table(findings.occupancy, keys),
         live={
             "views": [view.specification() for view in views.values()],
-            "moments": [_moments([one for one in findings.occupancy if one.rate == rate]) for rate in rates],
+            "moments": [
+                _moments([one for one in findings.occupancy if one.rate == rate], rate, keys)
+                for rate in rates
+            ],
+            "row_px": _ROW_PX,
         },
         notes=(
             "Each row is a slot, each column one forward pass; all strategies get the same requests. "
@@ -53,12 +58,26 @@ def panel(findings: Findings) -> Panel | Absent:
     )
 
 
-def _moments(shown: Sequence[Occupancy]) -> dict[str, object]:
-    """Give how many passes are drawn, and how the figure names who is drawn, for the player of the page."""
+def _moments(
+    shown: Sequence[Occupancy], rate: float, keys: Mapping[tuple[str, str, str], str]
+) -> dict[str, object]:
+    """Give how many passes are drawn, and of each who is drawn what scripts/occupancy.js says of it."""
     return {
         "steps": max(one.steps for one in shown),
+        "keys": [_key(one, keys) for one in shown],
         "names": [f"{one.setting} on {_place(one)}" for one in shown],
+        "where": [_place(one) for one in shown],
+        "slots": [one.slots for one in shown],
+        "shares": [_useful(one) for one in shown],
+        "lines": [_line(one) for one in shown],
+        "lead": _lead(rate),
+        "summary": _summary(rate),
     }
+
+
+def _key(one: Occupancy, keys: Mapping[tuple[str, str, str], str]) -> str:
+    """Give the key of its series, by which it is filtered; "" where the page has none."""
+    return keys.get((one.sweep, one.backend, one.setting), "")
 
 
 def _extent(shown: Sequence[Occupancy]) -> str:
@@ -73,12 +92,25 @@ def _extent(shown: Sequence[Occupancy]) -> str:
 def _view(shown: Sequence[Occupancy], rate: float) -> View:
     places: dict[str, list[str]] = {}
     for one in shown:
-        places.setdefault(_place(one), []).append(f"{_share(one)} with {one.setting}")
+        places.setdefault(_place(one), []).append(_useful(one))
     said = "; ".join(f"on {place} {', '.join(shares)}" for place, shares in places.items())
-    return View(
-        heading=f"At {numbers.rate(rate)} the share of slot-steps that make a token is {said}",
-        charts=(_chart(shown, rate),),
-    )
+    return View(heading=f"{_lead(rate)} {said}", charts=(_chart(shown, rate),))
+
+
+def _lead(rate: float) -> str:
+    return f"At {numbers.rate(rate)} the share of slot-steps that make a token is"
+
+
+def _summary(rate: float) -> str:
+    return f"Slots by forward pass at {numbers.rate(rate)}."
+
+
+def _useful(one: Occupancy) -> str:
+    return f"{_share(one)} with {one.setting}"
+
+
+def _line(one: Occupancy) -> str:
+    return f"{one.setting} on {_place(one)}: {_share(one)} useful."
 
 
 def _chart(shown: Sequence[Occupancy], rate: float) -> Chart:
@@ -118,8 +150,7 @@ def _chart(shown: Sequence[Occupancy], rate: float) -> Chart:
         layout["annotations"].append(_title(one, top / room))
         top = bottom - _TITLE_PX
     figure.update_layout(layout)
-    lines = [f"{one.setting} on {_place(one)}: {_share(one)} useful." for one in shown]
-    return Chart(figure=figure, summary=f"Slots by forward pass at {numbers.rate(rate)}. {' '.join(lines)}")
+    return Chart(figure=figure, summary=" ".join((_summary(rate), *map(_line, shown))))
 
 
 def _bars(one: Occupancy, holding: str, suffix: str, *, legend: bool) -> go.Bar:
@@ -172,7 +203,7 @@ def _share(one: Occupancy) -> str:
     return numbers.NOTHING if one.utilisation is None else f"{100 * one.utilisation:.0f} %"
 
 
-def _table(shown: Sequence[Occupancy]) -> Table:
+def _table(shown: Sequence[Occupancy], keys: Mapping[tuple[str, str, str], str]) -> Table:
     """Slot-steps of what is drawn, by what they were spent on."""
     rows: list[tuple[Cell, ...]] = []
     for one in shown:
@@ -191,4 +222,5 @@ def _table(shown: Sequence[Occupancy]) -> Table:
             )
         )
     columns = ("strategy", "backend", "rate", "useful", "passes drawn", *_HOLDINGS, "nobody")
-    return Table(columns=columns, rows=tuple(rows))
+    marks = tuple(Mark(series=(_key(one, keys),), rate=one.rate) for one in shown)
+    return Table(columns=columns, rows=tuple(rows), marks=marks)

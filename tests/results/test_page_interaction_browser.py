@@ -477,6 +477,32 @@ def test_every_control_changes_what_its_panel_shows(browser: Any, simulated: Pat
     assert quiet(browser)
 
 
+def test_slots_of_hidden_strategies_leave_the_figure_its_heading_and_its_table(
+    browser: Any, simulated: Path
+) -> None:
+    open_page(browser, simulated / "report.html")
+    named = (
+        "const e = document.getElementById('occupancy'), c = e.querySelector('[data-chart]');"
+        "return [c.layout.annotations.map(a => a.text.split('</b>')[0].slice(3)), e.querySelectorAll('.nsewdrag').length,"
+        " [...new Set([...e.querySelectorAll('tbody tr')].filter(r => !r.hidden).map(r => r.cells[0].textContent))],"
+        " ['naive', 'dynamic', 'continuous'].map(one => e.querySelector('h3').textContent.includes(one)),"
+        " !e.querySelector('.of-all').hidden]"
+    )
+    all_three, *_ = browser.execute_script(named)
+    assert [one.split(" ")[0] for one in all_three] == ["naive", "dynamic", "continuous"]
+    height = "return document.querySelector('#occupancy [data-chart]').layout.height"
+    whole_px = browser.execute_script(height)
+    click_filter(browser, "setting", all_three[1])
+    left = [all_three[0], all_three[2]]
+    assert browser.execute_script(named) == [left, 2, left, [True, False, True], False]
+    assert browser.execute_script(height) < whole_px
+    click_filter(browser, "backend", "simulated vllm (no measurement)")
+    assert browser.execute_script(named) == [left[:1], 1, left[:1], [True, False, False], False]
+    x_axis = "return document.querySelector('#occupancy .xtitle').textContent"
+    assert browser.execute_script(x_axis) == "forward pass"
+    assert quiet(browser)
+
+
 def test_a_simulated_sweeps_goodput_is_the_stores(browser: Any, simulated: Path) -> None:
     show(browser, simulated / "report.html")
     found = find(Store(simulated))

@@ -68,7 +68,9 @@ def test_the_changes_of_a_sweep_have_its_own_rates_alone(findings: Findings, mad
     shown = several.shown([("low", low, made_store), ("high", high, made_store)])
     made = changes.panel(several.together(shown))
     assert isinstance(made, Panel)
-    ticks = {tuple(chart.figure.layout.xaxis.tickvals) for view in made.views.values() for chart in view.charts}
+    ticks = {
+        tuple(chart.figure.layout.xaxis.tickvals) for view in made.views.values() for chart in view.charts
+    }
     assert ticks == {(1.0, 5.0), (30.0,)}
     assert not any(chart.figure.layout.annotations for view in made.views.values() for chart in view.charts)
 

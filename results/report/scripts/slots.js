@@ -1,4 +1,4 @@
-// Who held which slot: from the stamps of measured trials, and by forward pass of simulated ones, with a player.
+// Who held which slot, from the stamps of trials, with a player.
 
 const MOST_SUBPLOTS = 6, MOMENTS = 200, TITLE_PX = 62, MARGIN = { l: 56, r: 12, t: 34, b: 74 };
 const SAME_S = 0.0005; // a slot that is left by then is free
@@ -98,22 +98,4 @@ live.slots = async ({ data, choices, showsSeries }) => {
   const csv = () => ({ columns, rows: held.map(cells) });
   const note = table.rows.length < held.length ? `The table has the first ${TABLE_ROWS} bars, the CSV all.` : "";
   return { heading: unbroken(heading), note, follows: true, charts: [{ data: traces, layout, summary }], table, csv };
-};
-
-// Of a simulated sweep the views are made in Python (results/report/occupancy.py); what moves over them is not.
-live.occupancy = ({ data, choices }) => {
-  const view = data.views[Number(choices["arrival rate"])], { steps, names } = data.moments[Number(choices["arrival rate"])];
-  const [{ data: traces }] = view.charts;
-  const at = (place, step) => {
-    const counts = traces.filter((trace) => trace.xaxis === `x${place ? place + 1 : ""}`).map(({ name, base, x }) => {
-      const holding = base.filter((begin, i) => begin <= step && step < begin + x[i]).length;
-      return holding ? `${holding} ${name}` : "";
-    });
-    return `${names[place]}: ${counts.filter(Boolean).join(", ") || "nobody"}`;
-  };
-  players.occupancy.load({
-    steps, at: (step) => step, subplots: names.length,
-    said: (step) => (step >= steps ? "all passes that are drawn" : [`In pass ${step}`, ...names.map((_, place) => at(place, step))].join("\n")),
-  });
-  return view;
 };
