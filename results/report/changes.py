@@ -122,9 +122,9 @@ def _chart(base: Series, changes: Sequence[Change], metric: str, series: Sequenc
         if others and rate not in compared
     ]
     figure = drawn.figure(traces, layout)
-    better = glossary.metric_of(metric)[0].better
-    title = f"{headlines.capital(glossary.label(metric))} ({better} is better)"
-    return Chart(figure=figure, title=title, summary=_summary(base, of_metric, title))
+    explained = glossary.metric_of(metric)[0]
+    title = f"{headlines.capital(glossary.label(metric))} ({explained.better} is better)"
+    return Chart(figure=figure, title=title, meaning=explained.said, summary=_summary(base, of_metric, title))
 
 
 def _blank(rate: float, metric: str, sides: Sequence[Series], axis_type: str) -> dict[str, object]:

@@ -2,7 +2,7 @@
 
 import plotly.graph_objects as go
 
-from results.report import theme
+from results.report import glossary, theme
 from results.report.panel import Chart, Control, Panel, Table, View
 
 NAME = "distributions"
@@ -14,7 +14,12 @@ _METRICS = {"ttft": "TTFT", "e2e": "E2E latency", "wait": "queue wait"}
 def panel(rates: Control, table: Table, note: str) -> Panel:
     """Give the figures of the rate that is chosen, one a metric; `note` says which trials are in them."""
     charts = tuple(
-        Chart(figure=go.Figure(layout={"height": _HEIGHT_PX}), summary=metric, title=metric)
+        Chart(
+            figure=go.Figure(layout={"height": _HEIGHT_PX}),
+            summary=metric,
+            title=metric,
+            meaning=glossary.formula_of(metric),
+        )
         for metric in _METRICS.values()
     )
     return Panel(

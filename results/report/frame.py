@@ -103,6 +103,7 @@ def frame(
             _json({name: p.specification() for name, p in panels.items() if isinstance(p, Panel)}).encode()
         ),
         colours=_embedded(theme.DARK),
+        formulas=_embedded(glossary.formulas()),
         series=series,
         many=len(series) > _MOST_KEYS,
         known_series=_embedded([one.filters() for one in series]),

@@ -1,7 +1,8 @@
 """How the page names and explains numbers and verdicts; formulas are those of results/definitions.py."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import cache
 
 from results.definitions import DEFINITIONS, RULES, Definition
 from results.goodput import MEASURES, Slo, parse
@@ -112,6 +113,7 @@ _COLUMNS = {
     "tokens/s": "steady_throughput_tokens_per_s",
     "E2E": "e2e_s",
     "highest goodput": "goodput_requests_per_s",
+    "share within": "goodput_share",
     "L": "requests_in_system",
 }
 _OTHERS = {
@@ -127,17 +129,64 @@ _OTHERS = {
     "lowest cost": "Lower end of Student's 95 % interval of the mean over repeats; none with fewer than three.",
     "highest cost": "Upper end of Student's 95 % interval of the mean over repeats; none with fewer than three.",
     "pairs": "Repeats that both sides have.",
+    "a side censored": "A side was overloaded or cut off: its latency describes the drain limit, not the server.",
+    "total": "exp of the mean over repeats of ln(to ÷ from), both of one repeat, = policy × engine; and Student's 95 % interval.",
+    "policy": "The same with the strategy changed, on the engine arrived at.",
+    "engine": "The same with the backend changed, under the strategy begun with.",
+    "on the front of": "Latencies by which no other setting of its backend is better in both throughput and that latency.",
+    "batches or steps": "Batches that were released, or steps of the engine with continuous batching, of all repeats.",
+    "smallest": "Requests in the smallest batch or step.",
+    "largest": "Requests in the largest batch or step.",
+    "by": "Batches that this trigger released, of all repeats; triggers are explained below the figure.",
+    "KV cache": "Blocks in use ÷ all blocks, over the engine's steps.",
+    "preemptions": "How often a request was put off because the KV cache had no block left.",
+    "recomputed tokens": "Tokens that were computed again for requests that had been put off.",
+    "swapped": "Bytes that were moved to the host and back for requests that had been put off.",
+    "mean queue length": "∫ requests waiting dt ÷ length of the trial.",
+    "most:": "The greatest of it in the trial.",
+    "useful": "Slot-steps that made an output token ÷ (slots × passes).",
+    "most skipped": "The most younger requests that were launched while one waited.",
+    "launched by memory": "Batches that were launched because memory held no more.",
+    "their mean size": "Requests in those batches ÷ those batches.",
+    "ran out of memory": "Batches that failed because memory did not suffice.",
+    "lowest cap": "The smallest that the largest batch allowed was at any time.",
+    "highest cap": "The largest that it was.",
+    "wait": "scheduled − planned arrival: until the engine began the request.",
+    "prefill": "first token − scheduled: while its prompt is computed.",
+    "decode": "last token − first token: while its answer is made.",
+    "cut off": "Requests that were still running at the drain limit: offered, and never done.",
+    "p10": "What a tenth of the requests took no longer than.",
+    "p50": "What half of the requests took no longer than.",
+    "p90": "What nine tenths of the requests took no longer than.",
+    "p99": "What 99 % of the requests took no longer than.",
 }
 
 
 def formula_of(column: str) -> str:
     """Give the formula of what stands in a column with this heading; "" where there is none.
 
-    A heading is a metric's name, with its percentile before it or a rate after it.
+    A heading is a metric's name, with its percentile before it, or a rate or an end of its interval after it.
     """
     statistic, _, rest = column.partition(" ")
-    name = rest if statistic in (*PERCENTILES, "mean") else column
-    known = {**{one.name: one.said for one in EXPLAINED}, **_OTHERS}
-    known |= {alias: DEFINITIONS[key].said for alias, key in _COLUMNS.items()}
-    found = max((one for one in known if name == one or name.startswith(f"{one} ")), key=len, default="")
-    return known.get(found, "")
+    known = formulas()
+    names = (
+        (rest, column)
+        if statistic in PERCENTILES and rest
+        else (column, rest)
+        if statistic == "mean"
+        else (column,)
+    )
+    for name in names:
+        found = max(
+            (one for one in known if f"{name} ".startswith((f"{one} ", f"{one}, "))), key=len, default=""
+        )
+        if found:
+            return known[found]
+    return ""
+
+
+@cache
+def formulas() -> Mapping[str, str]:
+    """Give what formula and meaning stand for each heading."""
+    aliases = {alias: DEFINITIONS[key].said for alias, key in _COLUMNS.items()}
+    return {**{one.name: one.said for one in EXPLAINED}, **_OTHERS, **aliases}

@@ -45,11 +45,12 @@ class Control:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """One figure; `summary` says in words what it shows, `title` names it where a panel has several."""
+    """One figure; `summary` says in words what it shows, `title` names it where a panel has several, `meaning` explains that."""
 
     figure: go.Figure
     summary: str
     title: str = ""
+    meaning: str = ""
 
     def specification(self) -> dict[str, Any]:
         """Give what the page's script draws."""

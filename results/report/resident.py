@@ -209,7 +209,9 @@ def _chart(groups: Sequence[Sizes], rate: float, name: str, layout: dict[str, ob
         )
         said += [f"{one.size} on {group.place}: {metric.text(cell.mean(name))}" for one, cell in cells]
     summary = f"{title} by max_batch_size at {numbers.rate(rate)}. {'; '.join(said)}."
-    return Chart(figure=go.Figure(data=traces, layout=layout), title=title, summary=summary)
+    return Chart(
+        figure=go.Figure(data=traces, layout=layout), title=title, meaning=metric.said, summary=summary
+    )
 
 
 def _sizes_axis(groups: Sequence[Sizes]) -> dict[str, object]:

@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
+from results.definitions import DEFINITIONS
 from results.findings import CellSummary, Findings
+from results.goodput import MEASURES
 from results.report import amounts, axes, numbers, packed, points, theme
 from results.report.panel import Absent, Chart, Choice, Control, Mark, Panel, Table, View
 from results.report.series import Series, drawn_rates
@@ -22,7 +24,7 @@ _MEASURES: Mapping[str, tuple[str, str]] = {  # as goodputOf names them → labe
     "requests": ("requests/s", "requests within the SLO (req/s)"),
     "tokens": ("tokens/s", "output tokens within the SLO (tokens/s)"),
 }
-_COLUMNS = ("strategy", "backend", "rate", "repeats", "share within the SLO", "requests/s", "tokens/s")
+_COLUMNS = ("strategy", "backend", "rate", "repeats", *(DEFINITIONS[key].name for key in MEASURES))
 
 
 def panel(findings: Findings, series: Sequence[Series]) -> tuple[Panel | Absent, tuple[packed.Block, ...]]:
@@ -52,7 +54,10 @@ def panel(findings: Findings, series: Sequence[Series]) -> tuple[Panel | Absent,
             controls=(
                 Control(
                     name="measure",
-                    choices=tuple(Choice(value=key, label=label) for key, (label, _) in _MEASURES.items()),
+                    choices=tuple(
+                        Choice(value=value, label=label, title=DEFINITIONS[key].said)
+                        for key, (value, (label, _)) in zip(MEASURES, _MEASURES.items(), strict=True)
+                    ),
                 ),
             ),
             views={"share": View(heading=_HEADING, charts=(chart,))},

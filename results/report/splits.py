@@ -51,7 +51,9 @@ def panel(findings: Findings) -> Panel | Absent:
         )
         for number, (base, other) in enumerate(pairs)
     )
-    metric_choices = tuple(Choice(value=m, label=glossary.label(m)) for m in metrics)
+    metric_choices = tuple(
+        Choice(value=m, label=glossary.label(m), title=glossary.metric_of(m)[0].said) for m in metrics
+    )
     return Panel(
         name="splits",
         controls=(

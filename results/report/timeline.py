@@ -24,35 +24,51 @@ class Quantity:
     name: str
     axis: str
     reaches: str  # how a heading begins to say its greatest value
+    plain: str  # how it is counted, and what that means
     unit: float = 1.0
     percent: bool = False
     counts: str = "requests"  # what it is a number of
 
 
 QUANTITIES: dict[str, Quantity] = {
-    "waiting": Quantity(name="queue length", axis="requests waiting", reaches="the queue reaches"),
+    "waiting": Quantity(
+        name="queue length",
+        axis="requests waiting",
+        reaches="the queue reaches",
+        plain="Requests planned − requests begun: what stands in front of a new one.",
+    ),
     "running": Quantity(
-        name="running", axis="requests running", reaches="the requests running at once reach"
+        name="running",
+        axis="requests running",
+        reaches="the requests running at once reach",
+        plain="Requests begun − requests whose last token was made: who shares a step.",
     ),
     "held": Quantity(
         name="finished and held",
         axis="finished requests held by their batch",
         reaches="the finished requests held at once reach",
+        plain="Requests whose last token was made − requests returned: answers that wait for the longest of their batch.",
     ),
     "kv_use": Quantity(
         name="KV cache in use",
         axis="KV cache in use (%)",
         reaches="the KV cache in use reaches",
+        plain="Blocks in use ÷ all blocks: where it is full, requests are put off.",
         unit=0.001,
         percent=True,
     ),
     "preemptions": Quantity(
-        name="preemptions so far", axis="preemptions so far", reaches="preemptions reach", counts=""
+        name="preemptions so far",
+        axis="preemptions so far",
+        reaches="preemptions reach",
+        counts="",
+        plain="How often a request was put off so far because no block was left: its answer pauses, and is computed again or swapped back.",
     ),
     "device": Quantity(
         name="GPU utilisation",
         axis="GPU utilisation (%)",
         reaches="GPU utilisation reaches",
+        plain="Share of the time in which the GPU computed anything, as its driver tells: not how much of it was used.",
         unit=0.001,
         percent=True,
     ),
@@ -60,6 +76,7 @@ QUANTITIES: dict[str, Quantity] = {
         name="CPU of the replica",
         axis="CPU of the replica (cores)",
         reaches="the cores that the replica computes on reach",
+        plain="Seconds of processor time of the replica ÷ seconds, between two samples: near its threads, it can go no faster.",
         unit=0.001,
         counts="cores",
     ),

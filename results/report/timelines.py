@@ -41,7 +41,11 @@ def panel(findings: Findings, store_of: StoreOf) -> tuple[Panel | Absent, tuple[
             rate_control(rates),
             Control(name="repeat", choices=tuple(Choice(value=str(r), label=str(r + 1)) for r in repeats)),
             Control(
-                name="show", choices=tuple(Choice(value=key, label=QUANTITIES[key].name) for key in present)
+                name="show",
+                choices=tuple(
+                    Choice(value=key, label=QUANTITIES[key].name, title=QUANTITIES[key].plain)
+                    for key in present
+                ),
             ),
         ),
         views={SEPARATOR.join(("0", str(repeats[0]), present[0])): View(heading=_HEADING, charts=(chart,))},

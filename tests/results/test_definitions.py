@@ -55,6 +55,22 @@ def test_every_number_in_the_page_s_table_of_trials_says_its_formula_where_one_p
     assert without <= NO_METRIC, "a new column needs a formula in results/report/glossary.py"
 
 
+@pytest.mark.parametrize(
+    ("heading", "key"),
+    [
+        ("mean batch size", "batch_size_mean"),
+        ("mean TTFT", "ttft_s"),
+        ("p50 TTFT", "ttft_s"),
+        ("queue wait p99", "queue_wait_s"),
+        ("tokens/s at 23 req/s", "steady_throughput_tokens_per_s"),
+        ("goodput in tokens within E2E ≤ 4 s", "goodput_tokens_per_s"),
+        ("share within E2E ≤ 4 s", "goodput_share"),
+    ],
+)
+def test_a_heading_says_the_formula_of_its_own_metric(heading: str, key: str):
+    assert glossary.formula_of(heading) == DEFINITIONS[key].said
+
+
 def test_every_verdict_says_its_rule_with_the_numbers_that_it_goes_by():
     names = set(get_args(VerdictName))
     assert names == RULES.keys() == glossary.VERDICTS.keys()

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from results.definitions import DEFINITIONS
 from results.findings import Findings, Guide
 from results.report import theme
 from results.report.page import write_page
@@ -24,6 +25,32 @@ from tests.plotly_texts import texts
 
 pytestmark = pytest.mark.browser
 COMPARED = "steady_throughput_tokens_per_s"
+NO_METRIC = {
+    "strategy",
+    "backend",
+    "rate",
+    "repeat",
+    "repeats",
+    "max_batch_size",
+    "metric",
+    "base",
+    "other",
+    "from",
+    "to",
+}
+NO_METRIC |= {
+    "latency",
+    "requests",
+    "request",
+    "slot",
+    "phase",
+    "begin",
+    "end",
+    "status",
+    "planned arrival",
+    "batch",
+}
+NO_METRIC |= {"prompt tokens", "output tokens"}
 
 
 def test_it_opens_without_errors_or_requests(browser: Any, page: Path) -> None:
@@ -175,6 +202,28 @@ def test_theory_is_drawn_over_what_was_measured_and_switched_off(
     until(browser, f"{shown}.filter(visible => !visible).length", 3)
     assert overflow_px(browser) <= 0
     assert browser.execute_script(OVERLAPS) == []
+
+
+def test_every_number_of_a_figure_and_what_can_be_chosen_to_draw_explain_themselves(
+    browser: Any, page: Path
+) -> None:
+    """In the tables that scripts fill anew too."""
+    show(browser, page)
+    headings = browser.execute_script(
+        "return [...document.querySelectorAll('[data-panel] th')].map(e => [e.textContent, e.title])"
+    )
+    assert {name for name, title in headings if not title} <= NO_METRIC
+    explained = dict(headings)
+    assert explained["goodput"].startswith(DEFINITIONS["goodput_requests_per_s"].formula)
+    assert explained["mean batch size"] == DEFINITIONS["batch_size_mean"].said
+    assert explained["decode"].startswith("last token − first token")
+    unexplained = browser.execute_script(
+        "return ['metric', 'measure', 'show', 'latency'].flatMap(one =>"
+        "[...document.querySelectorAll(`select[data-control=${one}] option`)].filter(e => !e.title).map(e => e.label))"
+    )
+    assert unexplained == []
+    titles = "return [...document.querySelectorAll('#changes figcaption, #distributions figcaption')].map(e => e.title)"
+    assert all(browser.execute_script(titles))
 
 
 def test_dark_swaps_the_colours_of_page_and_figures(browser: Any, page: Path) -> None:

@@ -76,6 +76,7 @@ const drawChart = (element, { chart, found, words }, ofAll) => {
   return Plotly.react(element, spec.data, spec.layout, PLOT);
 };
 
+const formulas = embedded("formulas"); // of what stands under a heading
 const cellOf = (one) => (typeof one === "string" ? { text: one } : one);
 const amount = (value, unit, said = numberText) => ({ text: said(value), value: Number.isFinite(value ?? NaN) ? String(value) : "", unit });
 
@@ -85,6 +86,7 @@ const fillTable = (article, { columns, rows, marks = [] }) => {
     const row = document.createElement("tr");
     for (const { text, value, unit } of cells.map(cellOf)) {
       const cell = Object.assign(document.createElement(tag), { textContent: text });
+      if (tag === "th" && text in formulas) cell.title = formulas[text];
       if (value !== undefined) cell.dataset.value = value;
       if (unit) cell.dataset.unit = unit;
       row.append(cell);

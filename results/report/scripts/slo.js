@@ -180,7 +180,7 @@ live.goodput = async ({ data, choices }) => {
         line.place,
         amount(cell.rate, "req/s", MEASURE_TEXTS.requests),
         amount(cell.trials.length, ""),
-        ...Object.entries({ share: "ratio", requests: "requests/s", tokens: "tokens/s" }).map(([name, unit]) => amount(found[name], unit, MEASURE_TEXTS[name])),
+        ...Object.entries({ share: "ratio", requests: "req/s", tokens: "tokens/s" }).map(([name, unit]) => amount(found[name], unit, MEASURE_TEXTS[name])),
       ]),
       marks: cells.map(({ line, cell }) => ({ series: [line.key], rate: cell.rate })),
     },
