@@ -8,6 +8,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,12 @@ PORTS = (
 
 
 class RayHead:
-    """Its token is not this process's: who speaks with it is given `environment`. Its home folder is `home`."""
+    """Its token is not this process's: who speaks with it is given `environment`. Its home folder is `home`.
 
-    def __init__(self, folder: Path, home: Path) -> None:
+    `store`: what is in its environment to reach an object store.
+    """
+
+    def __init__(self, folder: Path, home: Path, store: Mapping[str, str] | None = None) -> None:
         self.folder = folder
         ports = dict(zip(PORTS, _free_ports(len(PORTS)), strict=True))
         self.address = f"http://127.0.0.1:{ports['dashboard-port']}"
@@ -51,7 +55,7 @@ class RayHead:
         self._said = (home / "ray.log").open("w")
         self._process = subprocess.Popen(
             [str(word) for word in command],
-            env={**inherited, **own, **self.environment},
+            env={**inherited, **own, **self.environment, **(store or {})},
             stdout=self._said,
             stderr=subprocess.STDOUT,
             cwd=home,

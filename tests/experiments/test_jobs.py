@@ -20,23 +20,26 @@ from experiments.errors import ConfigError
 from experiments.packing import packed
 from experiments.submitted import AGAIN, checked, fetch, folder_of, on_head, sent, submit, unpack
 from experiments.where import HERE
+from results.address import place
 from results.errors import StoreError
 from results.fetched import fetched_of
+from results.read import read
 from results.report.frame import is_page
 from results.store import Store
 from results.sweep_folder import FETCHED
 from tests.experiments.command_process import CommandProcess
 from tests.experiments.ray_head import RayHead
+from tests.s3_server import S3Server
 
 Start = Callable[..., CommandProcess]
 NAIVE = {"strategy": "naive", "backends": "simulated", "max_batch_size": 2}
 
 
 @pytest.fixture(scope="module")
-def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RayHead]:
+def head(tmp_path_factory: pytest.TempPathFactory, s3_server: S3Server) -> Iterator[RayHead]:
     """A head with a token; its home folder is not ours. The folder's name is short, as socket paths must be."""
     folder = Path(tempfile.mkdtemp(prefix="by-"))
-    made = RayHead(folder, tmp_path_factory.mktemp("home"))
+    made = RayHead(folder, tmp_path_factory.mktemp("home"), s3_server.environment)
     try:
         made.wait()
         yield made
@@ -111,6 +114,37 @@ def test_a_job_needs_no_client_gives_what_it_has_when_it_is_stopped_and_goes_on_
     )
     wait_for(lambda: all(one.state in ENDED for one in jobs.all()))
     assert not list(let_in.folder.glob("session_*/logs/*.tar")), "packs are gone from the head"
+
+
+@pytest.mark.ray
+@pytest.mark.fault
+def test_a_job_whose_results_are_in_a_bucket_stops_at_its_budget_and_goes_on_without_one(
+    let_in: RayHead,
+    batchyard: Callable[..., Result],
+    short_sweep: Callable[..., Path],
+    bucket: str,
+    tmp_path: Path,
+) -> None:
+    config = short_sweep(arrival_rate=[10], strategies=[NAIVE])
+    asked = ("submit", config, "--address", let_in.address, "--on-cpu", "--results", f"{bucket}/jobs")
+
+    def ended(*limit: object) -> tuple[str, str]:
+        """What the job said, and how it is said to stand."""
+        job = batchyard(*asked, *limit).stdout.splitlines()[0].removeprefix("job: ")
+        said = batchyard("logs", job, "--follow", "--address", let_in.address).stdout
+        return said, batchyard("status", job, "--address", let_in.address).stdout
+
+    said, stands = ended("--max-hours", 1e-6)
+    assert "stopped at --max-hours: 0 of 1 cells are done, 1 left" in said
+    assert "`batchyard submit" in said.splitlines()[-1], "as it is gone on with where it was submitted"
+    assert "failed, begun" in stands
+    said, stands = ended()
+    assert "going on: 0 of 1 cells are done" in said
+    assert "succeeded, begun" in stands
+    [root] = place(f"{bucket}/jobs").iterdir()
+    assert f"results: {root}\npage: batchyard report {root} -o page.html" in stands
+    assert len(read(root).trials) == 1
+    assert batchyard("report", root, "-o", tmp_path / "page.html").exit_code == 0
 
 
 @pytest.mark.ray
