@@ -16,6 +16,7 @@ from results.address import Address, head, opened, place
 from results.read import read
 from results.store import Store
 from tests.experiments.command_process import CommandProcess
+from tests.gs_server import GsServer
 from tests.s3_server import S3Server
 
 STOPPED_S = 20
@@ -90,6 +91,36 @@ def test_a_sweep_in_a_bucket_outlives_ctrl_c_and_a_server_that_stops(
     result = batchyard("report", root, "-o", tmp_path / "page.html")
     assert result.exit_code == 0, result.output
     assert (tmp_path / "page.html").is_file()
+
+
+@pytest.mark.ray
+@pytest.mark.soak
+def test_a_sweep_in_a_bucket_of_google_is_measured_and_what_is_missing_of_it_again(
+    started: Callable[..., CommandProcess],
+    batchyard: Callable[..., Result],
+    short_sweep: Callable[..., Path],
+    gs_server: GsServer,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    for name, value in gs_server.environment.items():
+        monkeypatch.setenv(name, value)
+    results = f"{gs_server.bucket()}/results"
+    code, _, told = started("sweep", short_sweep(arrival_rate=[10]), "--results", results).end()
+    assert code == 0, told
+    root = only(results)
+    first = {trial.cell_id: trial.attempt for trial in Store(root).trials()}
+    lost = min(first)
+    filesystem, path = opened(root)
+    filesystem.delete_file(f"{path}/cells/{lost}/attempt-1/done.json")
+    code, _, told = started("resume", root).end()
+    assert code == 0, told
+    assert f"{len(first) - 1} of {len(first)} cells are done" in told
+    store = Store(root)
+    assert {trial.cell_id: trial.attempt for trial in store.trials()} == {**first, lost: 2}
+    assert store.requests().num_rows == sum(trial.planned_requests for trial in store.trials())
+    assert "2 of 2 done" in batchyard("status", root).stdout
+    assert batchyard("report", root, "-o", tmp_path / "page.html").exit_code == 0
 
 
 def test_a_simulation_in_a_bucket_is_that_of_a_folder(
