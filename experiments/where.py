@@ -10,7 +10,7 @@ from typing import Any
 from deployments.cluster_ray import check_answers, cluster_ray, request_gpus
 from deployments.errors import DeviceError
 from deployments.gpu_claim import claim
-from deployments.gpus import Gpu
+from deployments.gpus import Gpu, visible_gpus
 from deployments.lane_board import LaneView, start_board
 from deployments.lanes import NO_LANE_DEADLINE_S
 from deployments.local_ray import local_ray
@@ -73,7 +73,7 @@ def lanes_of(
     `kind`: of GPU, that the sweep's trials have had so far. Blocks while a GPU of this machine is taken.
     """
     if where.address is None:
-        _refuse_cluster_options(config, where)
+        check_here(config, where, kind)
         count = lanes_here(config, where.lanes)
         on_model = any(setting.model is not None for setting in config.settings)
         return _here(config, count, claim(say, _wanted_here(config, where)) if on_model else (), say)
@@ -105,11 +105,18 @@ def _check_lanes(config: SweepConfig, where: Where) -> None:
     raise config.error(("gpus",), text)
 
 
-def _refuse_cluster_options(config: SweepConfig, where: Where) -> None:
+def check_here(config: SweepConfig, where: Where, kind: str | None) -> None:
+    """ConfigError where what is asked for, or was begun on a `kind` of GPU, needs a cluster."""
     if config.accelerator:
         raise config.error(("accelerator",), "needs a cluster, whose GPUs have kinds: give its --address")
     if given := [name for name, value in (("--label", where.labels), ("--on-cpu", where.on_cpu)) if value]:
         raise ConfigError(f"{given[0]} needs a cluster: give its --address too")
+    if kind is not None and not any(
+        kind.split("-")[0] in gpu.name.replace("-", " ").split() for gpu in visible_gpus()
+    ):
+        raise ConfigError(
+            f"its trials so far ran on {kind} of a cluster: give its --address, as none of these GPUs is here"
+        )
 
 
 def _most(config: SweepConfig, where: Where) -> int | None:

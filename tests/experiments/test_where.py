@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 
+import experiments.where
+from deployments.gpus import visible_gpus
 from deployments.places import KIND_LABEL, OnCluster, Place
 from experiments.config import SweepConfig
 from experiments.errors import ConfigError
-from experiments.where import Where, check_asked, kind_so_far, of_one_kind
+from experiments.where import HERE, Where, check_asked, check_here, kind_so_far, of_one_kind
+from tests.deployments.fake_nvml import Card, FakeNvml
 
 ON_CLUSTER = "10.0.0.1:6379"
 
@@ -70,3 +73,17 @@ def test_a_model_that_cannot_fit_the_kind_that_is_named_or_found_is_refused(
     check_asked(large, Where(address=ON_CLUSTER, labels={KIND_LABEL: "A10G"}, on_cpu=True))
     check_asked(large, Where(address=ON_CLUSTER))
     assert found("H100").kinds == ("H100",)
+
+
+def test_what_was_begun_on_gpus_of_a_cluster_goes_on_here_only_where_such_a_gpu_is(
+    made_config: Callable[..., SweepConfig], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = made_config()
+    for found, kind in ((FakeNvml(), "A10G"), (FakeNvml(Card("GPU-1", name="NVIDIA L4")), "A10G")):
+        monkeypatch.setattr(experiments.where, "visible_gpus", lambda nvml=found: visible_gpus(nvml, {}))
+        with pytest.raises(
+            ConfigError, match=r"^its trials so far ran on A10G of a cluster: give its --address"
+        ):
+            check_here(config, HERE, kind)
+        check_here(config, HERE, None)
+    check_here(config, HERE, "L4")
