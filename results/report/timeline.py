@@ -116,6 +116,8 @@ def timeline(rows: TrialRows) -> Timeline:
         values["cpu"] = _rate(column(thinned, "replica_cpu_s"), at_s)
         if np.isnan(values["kv_use"]).all():
             values["kv_use"] = column(thinned, "kv_use")
+    cut = at_s >= rows.cut_s
+    values |= {place: np.where(cut, np.nan, values[place]) for place in PLACES}
     for key in ("device", "cpu"):
         greatest[key] = _most(values[key])
     steps = column(rows.batches, "kv_use")

@@ -74,6 +74,12 @@ class TrialRows:
         left = np.where(np.isnan(returned), received, returned)
         return np.where(np.isnan(left), self.end_s, left)
 
+    @property
+    def cut_s(self) -> float:
+        """When what was left was cut off, which is no emptying of the queue; infinity where nothing was."""
+        cut = pc.equal(self.requests.column("status"), "unfinished").to_numpy(zero_copy_only=False)
+        return float(self.left_s()[cut].min(initial=np.inf))
+
     def stays(self) -> dict[str, tuple[Array, Array]]:
         """Give, for each of PLACES, from when until when each request was there; equal where it was not."""
         left = self.left_s()

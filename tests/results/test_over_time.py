@@ -122,6 +122,11 @@ def test_a_timeline_has_the_greatest_of_every_moment_and_what_steps_tell(rows: T
     assert {running[t] for t in running if 2.1 < t < 4} == {1}, "of two whose stamps overlap the step had one"
     assert {running[t] for t in running if 5.1 < t < 6} == {1}, "by the stamps where no step is told"
     assert one.greatest["running"] == 2
+    waiting = one.values["waiting"]
+    assert np.flatnonzero(np.isnan(waiting)).tolist() == [timeline.MOMENTS - 1], (
+        "cut off: its line ends, not at 0"
+    )
+    assert waiting[-2] == 1
 
 
 def test_samples_are_drawn_where_there_are_any(made_sweep: ModuleType, tmp_path: Path) -> None:
@@ -161,7 +166,8 @@ def test_the_packed_timeline_reads_back(store: Store, findings: Findings) -> Non
     columns = unpack(block)
     assert columns["at_ms"][-1] == 1000 * END_S
     one = timeline.timeline(next(each(timelines.chosen_of(series_of(findings)), lambda _: store)))
-    assert [code - 1 for code in columns["waiting"]] == one.values["waiting"].tolist()
+    waiting = np.array([code - 1 if code else np.nan for code in columns["waiting"]])
+    assert np.array_equal(waiting, one.values["waiting"], equal_nan=True)
     assert {code - 1 for code in columns["kv_use"]} == {0, 500, 250}
     assert set(made.live["quantities"]) == {"waiting", "running", "held", "kv_use", "preemptions"}
 
