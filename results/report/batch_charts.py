@@ -13,8 +13,8 @@ from results.report.series import Series
 _LARGEST_DOT_PX = 30
 
 
-def sizes_chart(series: Sequence[Series], rate: float) -> Chart:
-    """Draw a dot for each size, by its share, and the mean."""
+def sizes_chart(series: Sequence[Series], rate: float, heading: str) -> Chart:
+    """Draw a dot for each size, by its share, and the mean; `heading` states what they show."""
     traces = []
     largest = 1
     for one in series:
@@ -69,6 +69,7 @@ def sizes_chart(series: Sequence[Series], rate: float) -> Chart:
     return Chart(
         figure=figure,
         title="Sizes (dot: share, bar: mean)",
+        heading=heading,
         summary=f"Batch sizes at {numbers.rate(rate)}. {' '.join(lines)}",
     )
 
@@ -126,7 +127,10 @@ def triggers_chart(series: Sequence[Series], rate: float) -> Chart:
         for one in series
     ]
     return Chart(
-        figure=figure, title="Triggers", summary=f"Triggers at {numbers.rate(rate)}. {' '.join(lines)}"
+        figure=figure,
+        title="Triggers",
+        heading=f"What released the batches at {numbers.rate(rate)}",
+        summary=f"Triggers at {numbers.rate(rate)}. {' '.join(lines)}",
     )
 
 

@@ -59,7 +59,7 @@ def _view(series: Sequence[Series], rate: float) -> View:
         if means
         else _HEADING
     )
-    return View(heading=heading, charts=(sizes_chart(series, rate), triggers_chart(series, rate)))
+    return View(heading=heading, charts=(sizes_chart(series, rate, heading), triggers_chart(series, rate)))
 
 
 def _by_memory(series: Sequence[Series], rate: float) -> str:

@@ -6,15 +6,15 @@ of strategy on one backend, and of the backend with one strategy; both at once i
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from html import escape
+from textwrap import wrap
 
 import plotly.graph_objects as go
 
 from results.findings import Change, Findings
-from results.report import amounts, decisive, drawn, glossary, headlines, numbers, theme
+from results.report import amounts, change_headings, decisive, drawn, glossary, headlines, numbers, theme
 from results.report.axes import log_axis, rate_axis
-from results.report.decisive import most_throughput, quickest
+from results.report.decisive import Pair, most_throughput, quickest
 from results.report.panel import SEPARATOR, Absent, Chart, Choice, Control, Mark, Panel, Table, View
 from results.report.points import error_bars, symbol
 from results.report.series import Series, main_place, rates_of, series_of, side_name, sides
@@ -26,6 +26,7 @@ _READING = (
 )
 _STATISTICS = ("p50", "p99")
 _DODGE = 1.035  # neighbours at one rate are drawn side by side
+_AXIS_LETTERS = 32  # in a line of an axis of 210 px
 _MOST_DODGE = 1.1  # of the outermost of many: a point belongs to its rate
 _HEADING = "How much one strategy changes over another"
 
@@ -45,7 +46,7 @@ def panel(findings: Findings) -> Panel | Absent:
         return Absent(name="changes", heading=_HEADING, reason=reason)
     views = {
         f"{number}{SEPARATOR}{statistic}": View(
-            heading=_heading(base, findings),
+            heading=_heading(base, changes, _metrics(findings.changes, statistic), series, said),
             charts=tuple(
                 _chart(base, changes, metric, series) for metric in _metrics(findings.changes, statistic)
             ),
@@ -113,7 +114,7 @@ def _chart(base: Series, changes: Sequence[Change], metric: str, series: Sequenc
     layout = theme.layout(
         height_px=300,
         xaxis=rate_axis(rates),
-        yaxis=log_axis("times the base", [low, high], numbers.ratio),
+        yaxis=log_axis(_times(base), [low, high], numbers.ratio),
         shapes=[theme.no_change("y", 1)],
     )
     layout["annotations"] = [
@@ -124,7 +125,18 @@ def _chart(base: Series, changes: Sequence[Change], metric: str, series: Sequenc
     figure = drawn.figure(traces, layout)
     explained = glossary.metric_of(metric)[0]
     title = f"{headlines.capital(glossary.label(metric))} ({explained.better} is better)"
-    return Chart(figure=figure, title=title, meaning=explained.said, summary=_summary(base, of_metric, title))
+    return Chart(
+        figure=figure,
+        title=title,
+        meaning=explained.said,
+        heading=change_headings.of_metric(base, changes, metric, found),
+        summary=_summary(base, of_metric, title),
+    )
+
+
+def _times(base: Series) -> str:
+    """Name the base on the axis, in lines that are no longer than it."""
+    return "<br>".join(map(escape, wrap(f"times {base.setting} on\u00a0{base.place}", _AXIS_LETTERS)))
 
 
 def _blank(rate: float, metric: str, sides: Sequence[Series], axis_type: str) -> dict[str, object]:
@@ -193,10 +205,17 @@ def in_words(change: Change) -> str:
     return f"{text}: no difference shown" if change.low is not None and not change.shown else text
 
 
-def _heading(base: Series, findings: Findings) -> str:
-    """State what the changes that involve the base show, as the page's own title would."""
-    involved = tuple(one for one in findings.changes if base.key in (one.base, one.other))
-    return headlines.main(replace(findings, changes=involved)) or f"Each setting compared with {base.name}"
+def _heading(
+    base: Series,
+    changes: Sequence[Change],
+    metrics: Sequence[str],
+    series: Sequence[Series],
+    said: Pair | None,
+) -> str:
+    """State what the changes against a base show; those of the answer's own base as the answer states it, where it is drawn."""
+    if said is not None and said.base.key == base.key and said.change.metric in metrics:
+        return headlines.of_pair(said)
+    return change_headings.of_all(base, changes, metrics, {one.key: one for one in series})
 
 
 def _note(changes: Sequence[Change]) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
+from results.comparisons import THROUGHPUT
 from results.findings import Findings, Guide
 from results.report import drawn, glossary, headlines, numbers, theme, theory
 from results.report.axes import log_axis, rate_axis
@@ -27,15 +28,26 @@ def throughput(findings: Findings) -> Panel | Absent:
     of_trials = [metric for metric in glossary.METRICS if not metric.has_percentiles]
     wanted = (*of_trials, *glossary.goodputs(findings.slos))
     metrics = [metric for metric in wanted if measured(series, metric, "")]
-    found = headlines.throughput(findings) or headlines.no_throughput(findings)
-    heading = found or "Throughput against arrival rate"
     if not metrics:
-        return Absent(name="throughput", heading=heading, reason="No trial has finished yet.")
+        return Absent(
+            name="throughput",
+            heading="Throughput against arrival rate",
+            reason="No trial has finished yet.",
+        )
+
+    def heading(metric: Metric) -> str:
+        found = None
+        if metric.key == THROUGHPUT:  # alone is compared: of the others nothing is found
+            found = headlines.throughput(findings) or headlines.no_throughput(findings)
+        return found or _plain(metric.key)
+
     return Panel(
         name="throughput",
         controls=(metric_control(metrics),),
         views={
-            metric.key: View(heading=heading, charts=(_against_rate(series, metric, "", findings.guides),))
+            metric.key: View(
+                heading=heading(metric), charts=(_against_rate(series, metric, "", findings.guides),)
+            )
             for metric in metrics
         },
         table=table(series, [metric.key for metric in metrics]),
@@ -53,7 +65,7 @@ def latency(findings: Findings) -> Panel | Absent:
 
     def heading(metric: Metric, statistic: str) -> str:
         found = headlines.latency(findings, metric.of(statistic)) or _first_spread(series, metric, statistic)
-        return found or f"{headlines.capital(glossary.label(metric.of(statistic)))} against arrival rate"
+        return found or _plain(metric.of(statistic))
 
     views = {
         f"{metric.key}{SEPARATOR}{statistic}": View(
@@ -70,6 +82,11 @@ def latency(findings: Findings) -> Panel | Absent:
         views=views,
         table=table(series, names),
     )
+
+
+def _plain(name: str) -> str:
+    """Name what is drawn where nothing is found of it."""
+    return f"{headlines.capital(glossary.label(name))} against arrival rate"
 
 
 def _against_rate(series: Sequence[Series], metric: Metric, statistic: str, guides: Sequence[Guide]) -> Chart:

@@ -33,11 +33,28 @@ def main(findings: Findings) -> str | None:
 def throughput(findings: Findings) -> str | None:
     """State who makes most at the highest rate: "… makes 3.20× [2.90, 3.50] the tokens/s of …"."""
     pair = most_throughput(findings)
-    if pair is None:
-        return None
+    return None if pair is None else of_pair(pair)
+
+
+def of_pair(pair: Pair) -> str:
+    """State what a pair shows of throughput, or, as `quickest` gives it, of a latency."""
+    metric, statistic = glossary.metric_of(pair.change.metric)
+    if metric.unit != "s":
+        return (
+            f"{capital(pair.other.setting)} makes {times(pair.change)} the tokens/s of {pair.base.setting} "
+            f"at {numbers.rate(pair.change.rate)} on {pair.other.place}{unlike(pair)}"
+        )
+    gain = pair.change
+    ratio, notes = numbers.ratio(gain.ratio), [statistic]
+    if gain.low is None:
+        notes.append(unsure(gain))
+    else:
+        ratio = times(gain)
+    if pair.failed:
+        notes.append("of the requests that did not fail")
     return (
-        f"{capital(pair.other.setting)} makes {times(pair.change)} the tokens/s of {pair.base.setting} "
-        f"at {numbers.rate(pair.change.rate)} on {pair.other.place}{unlike(pair)}"
+        f"{capital(pair.other.setting)} is {ratio} {quicker(metric)} than {pair.base.setting} at "
+        f"{numbers.rate(gain.rate)} on {pair.other.place} ({', '.join(note for note in notes if note)}){unlike(pair)}"
     )
 
 
@@ -80,21 +97,7 @@ def _no_difference(pair: Pair, name: str) -> str:
 
 def _quicker(findings: Findings, name: str) -> str | None:
     pair = quickest(findings, name)
-    if pair is None:
-        return None
-    metric, statistic = glossary.metric_of(name)
-    gain = pair.change
-    ratio, notes = numbers.ratio(gain.ratio), [statistic]
-    if gain.low is None:
-        notes.append(unsure(gain))
-    else:
-        ratio = times(gain)
-    if pair.failed:
-        notes.append("of the requests that did not fail")
-    return (
-        f"{capital(pair.other.setting)} is {ratio} {quicker(metric)} than {pair.base.setting} at "
-        f"{numbers.rate(gain.rate)} on {pair.other.place} ({', '.join(note for note in notes if note)}){unlike(pair)}"
-    )
+    return None if pair is None else of_pair(pair)
 
 
 def quicker(metric: glossary.Metric) -> str:

@@ -126,7 +126,8 @@ def _chart(shown: Sequence[Series], rate: float, name: str, title: str) -> Chart
         yaxis=theme.axis("share of batches (%)", rangemode="tozero"),
     )
     summary = f"{title} at {numbers.rate(rate)}, of all batches together. {'; '.join(said)}."
-    return Chart(figure=go.Figure(data=traces, layout=layout), title=title, summary=summary)
+    heading = f"{title} of a batch at {numbers.rate(rate)}"
+    return Chart(figure=go.Figure(data=traces, layout=layout), title=title, heading=heading, summary=summary)
 
 
 def _table(twins: Sequence[Twins]) -> Table:

@@ -45,17 +45,23 @@ class Control:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """One figure; `summary` says in words what it shows, `title` names it where a panel has several, `meaning` explains that."""
+    """One figure; `summary` says in words what it shows.
+
+    Where a panel has several, `title` names it, `meaning` explains that, and `heading` states what it shows when it
+    stands alone, as an image.
+    """
 
     figure: go.Figure
     summary: str
     title: str = ""
     meaning: str = ""
+    heading: str = ""
 
     def specification(self) -> dict[str, Any]:
         """Give what the page's script draws."""
         spec: dict[str, Any] = json.loads(self.figure.to_json())
-        return {"data": spec["data"], "layout": spec["layout"], "summary": self.summary, "title": self.title}
+        said = {"summary": self.summary, "title": self.title, "heading": unbroken(self.heading)}
+        return {"data": spec["data"], "layout": spec["layout"], **said}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 
 from results.findings import CellSummary, Findings
 from results.goodput import Slo
-from results.report import amounts, axes, glossary, numbers, points, theme
+from results.report import amounts, axes, glossary, headlines, numbers, points, theme
 from results.report.amounts import Cell
 from results.report.curve_parts import rate_control
 from results.report.knobs import Setting, settings_of
@@ -208,9 +208,14 @@ def _chart(groups: Sequence[Sizes], rate: float, name: str, layout: dict[str, ob
             )
         )
         said += [f"{one.size} on {group.place}: {metric.text(cell.mean(name))}" for one, cell in cells]
+    heading = f"{headlines.capital(title)} by max_batch_size at {numbers.rate(rate)}"
     summary = f"{title} by max_batch_size at {numbers.rate(rate)}. {'; '.join(said)}."
     return Chart(
-        figure=go.Figure(data=traces, layout=layout), title=title, meaning=metric.said, summary=summary
+        figure=go.Figure(data=traces, layout=layout),
+        title=title,
+        meaning=metric.said,
+        heading=heading,
+        summary=summary,
     )
 
 

@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 
 from results.comparisons import THROUGHPUT
 from results.findings import CellSummary, Findings
-from results.report import drawn, glossary, numbers, theme
+from results.report import drawn, glossary, headlines, numbers, theme
 from results.report.axes import log_axis
 from results.report.curve_parts import latencies, metric_control, percentile_control, summary, table
 from results.report.glossary import Metric
@@ -32,10 +32,11 @@ def panel(findings: Findings) -> Panel | Absent:
     brackets = {one.key: bracket for one in series if (bracket := _bracket(one, findings))}
     if not choices:
         return Absent(name="tradeoff", heading=plain, reason="No request has finished yet.")
-    heading = _highest_throughputs(series) or plain
+    highest = _highest_throughputs(series)
     views = {
         f"{metric.key}{SEPARATOR}{statistic}": View(
-            heading=heading, charts=(_against_throughput(series, brackets, metric, statistic),)
+            heading=f"{headlines.capital(glossary.label(metric.of(statistic)))} against throughput{highest}",
+            charts=(_against_throughput(series, brackets, metric, statistic),),
         )
         for metric in choices
         for statistic in glossary.PERCENTILES
@@ -100,8 +101,8 @@ def _knee(one: Series, cells: Sequence[CellSummary], name: str) -> go.Scatter:
     )
 
 
-def _highest_throughputs(series: Sequence[Series]) -> str | None:
-    """Describe the highest tokens/s of each series where most strategies ran."""
+def _highest_throughputs(series: Sequence[Series]) -> str:
+    """Describe the highest tokens/s of each series where most strategies ran; "" where none has any."""
     highest = [
         (max(values), one.setting)
         for one in series
@@ -109,8 +110,8 @@ def _highest_throughputs(series: Sequence[Series]) -> str | None:
         and (values := [v for cell in one.cells if (v := cell.mean(THROUGHPUT)) is not None])
     ]
     if not highest:
-        return None
+        return ""
     listed = ", ".join(
         f"{numbers.number(value)} with {setting}" for value, setting in sorted(highest, reverse=True)[:4]
     )
-    return f"The most tokens/s on {main_place(series)}: {listed}"
+    return f": the most tokens/s on {main_place(series)}: {listed}"

@@ -40,6 +40,17 @@ const medianOf = (values) => (values.length ? (values[(values.length - 1) >> 1] 
 
 const median = (trial, name) => medianOf(latenciesOf(trial.requests, name));
 
+// Within which time half of the requests of a trial have a latency: of the trial with the least and of that with the most.
+const halfHeading = (shown, said, name, label) => {
+  const known = shown.map((one) => ({ name: one.name, half: median(one, name) })).filter(({ half }) => Number.isFinite(half ?? NaN));
+  known.sort((a, b) => a.half - b.half);
+  const ends = known.length > 1 ? [known[0], known.at(-1)] : known;
+  const what = name === "ttft" ? "their first token" : name === "e2e" ? "their last token" : `their ${label} behind them`;
+  return ends.length
+    ? `At ${said} half of the requests have ${what} ${ends.map((one) => `within ${durationText(one.half)} with ${one.name}`).join(" and ")}`
+    : `At ${said} half of the requests have ${what} with no setting`;
+};
+
 live.distributions = async ({ data, choices, showsSeries }) => {
   const { about, trials } = await closeUpData();
   const rate = about.rates[Number(choices["arrival rate"])], said = about.said[Number(choices["arrival rate"])];
@@ -54,14 +65,9 @@ live.distributions = async ({ data, choices, showsSeries }) => {
     const ticks = secondTicks(traces.flatMap(({ x }) => x).filter((value) => value > 0));
     layout.xaxis = { ...data.axis, title: { text: `${label} (s)`, standoff: 8 }, tickvals: ticks, ticktext: ticks.map(durationText) };
     const medians = shown.map((one) => `${one.name} ${durationText(median(one, name))}`).join("; ");
-    return { data: traces, layout, summary: `Distribution of ${label} at ${said}. Half took no longer than: ${medians}.` };
+    const heading = unbroken(halfHeading(shown, said, name, label));
+    return { data: traces, layout, summary: `Distribution of ${label} at ${said}. Half took no longer than: ${medians}.`, title: label, heading };
   });
-  const known = shown.map((one) => ({ name: one.name, half: median(one, "ttft") })).filter(({ half }) => Number.isFinite(half ?? NaN));
-  known.sort((a, b) => a.half - b.half);
-  const ends = known.length > 1 ? [known[0], known.at(-1)] : known;
-  const heading = ends.length
-    ? `At ${said} half of the requests have their first token ${ends.map(({ name, half }) => `within ${durationText(half)} with ${name}`).join(" and ")}`
-    : `At ${said} half of the requests have a first token with no setting`;
   const each = Object.entries(data.metrics).flatMap(([name, label]) => shown.map((trial) => ({ trial, label, values: latenciesOf(trial.requests, name) })));
   const table = {
     columns: [...TRIAL_COLUMNS, "latency", "requests", "cut off", ...QUANTILES.map((one) => `p${one}`)],
@@ -77,5 +83,5 @@ live.distributions = async ({ data, choices, showsSeries }) => {
       return x.map((value, i) => [...trialCells(trial), label, timeCell(value), amount(y[i], "%")]);
     }),
   });
-  return { heading: unbroken(heading), note: "", follows: true, charts, table, csv };
+  return { heading: charts[0].heading, note: "", follows: true, charts, table, csv };
 };

@@ -30,7 +30,8 @@ live.knobs = ({ data, choices, showsSeries, showsRate }) => {
     };
     const best = leading.length ? ` ${leading.length > 1 ? "Best, with no difference shown" : "Best"}: ${leading.join("; ")}.` : "";
     const summary = `${label} over the knobs at ${data.said[at]} on ${group.place}. ${said.join("; ")}.${best}`;
-    return { data: [trace], layout: group.layout, summary };
+    const heading = unbroken(group.headings[at][by] || `${label} at ${data.said[at]} on ${group.place}`);
+    return { data: [trace], layout: group.layout, summary, title: group.place, heading };
   });
   const told = data.groups.find((group) => shown(group).length && group.headings[at][by]);
   return { heading: unbroken(told ? told.headings[at][by] : data.headings[at][by]), note: "", charts };
