@@ -8,22 +8,23 @@ from results.report import numbers
 from results.sentences import OF_LATENCY
 from results.statistics import FEWEST_PAIRS
 
-_WORST: tuple[tuple[VerdictName, str], ...] = (  # first what could turn a finding round
-    ("failures", "requests failed or were rejected: latency is that of the others"),
-    ("shared-gpu", "another process computed on the GPU"),
-    ("drifted", "the machine's speed changed"),
-    ("client-bound", "the client was late"),
-    ("clock-vague", "the clocks agreed only vaguely"),
-    ("not-stationary", "the time to first token had not settled"),
-    ("too-short", "trials were too short to tell whether the queue had settled"),
+_WORST: tuple[tuple[VerdictName, str, str], ...] = (  # first what could turn a finding round
+    ("failures", "some requests failed", "requests failed or were rejected: latency is that of the others"),
+    ("shared-gpu", "GPU was shared", "another process computed on the GPU"),
+    ("drifted", "machine speed changed", "the machine's speed changed"),
+    ("client-bound", "client was late", "the client was late"),
+    ("clock-vague", "clocks agreed vaguely", "the clocks agreed only vaguely"),
+    ("not-stationary", "TTFT not settled", "the time to first token had not settled"),
+    ("too-short", "trials too short", "trials were too short to tell whether the queue had settled"),
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caveat:
-    """What is wrong, in a few words, and of how many trials, with the figures of one of them."""
+    """What is wrong, in a few words, in three at most, and of how many trials, with the figures of one of them."""
 
     words: str
+    short: str
     detail: str
 
 
@@ -44,7 +45,7 @@ def in_one_line(behind: Sequence[TrialSummary], *, of_latency: bool) -> str:
     without = () if of_latency else OF_LATENCY
     return "; ".join(
         f"{words} ({len(marked):,} of {numbers.count(len(behind), 'trial')})"
-        for _, words, marked in _marked(behind, without)
+        for _, _, words, marked in _marked(behind, without)
     )
 
 
@@ -52,34 +53,41 @@ def _of_the_whole(findings: Findings) -> Iterator[Caveat]:
     if "simulated" in findings.sweep or any(
         one.trial.backend.startswith("simulated") for one in findings.trials
     ):
-        yield Caveat(words="nothing was measured: a simulation", detail=_premise(findings))
+        yield Caveat(
+            words="nothing was measured: a simulation",
+            short="simulated, not measured",
+            detail=_premise(findings),
+        )
     done = sum(one.counts for one in findings.trials)
     if 2 * done < findings.planned_cells:
         cells = numbers.count(findings.planned_cells, "planned cell")
-        yield Caveat(words="most of the sweep is still to be done", detail=f"{done:,} of {cells}")
+        words = "most of the sweep is still to be done"
+        yield Caveat(words=words, short="mostly not done", detail=f"{done:,} of {cells}")
     repeats = [len(cell.trials) for cell in findings.cells if cell.trials]
     if repeats and max(repeats) < FEWEST_PAIRS:
         few = numbers.count(max(repeats), "repeat")
         yield Caveat(
-            words="too few repeats for an interval", detail=f"{few}: nothing here is shown to differ"
+            words="too few repeats for an interval",
+            short="too few repeats",
+            detail=f"{few}: nothing here is shown to differ",
         )
 
 
 def _of_trials(
     trials: Sequence[TrialSummary], where: str, without: Collection[VerdictName] = ()
 ) -> Iterator[Caveat]:
-    for name, words, marked in _marked(trials, without):
+    for name, short, words, marked in _marked(trials, without):
         count = f"{len(marked):,} of {numbers.count(len(trials), 'trial')} {where}"
-        yield Caveat(words=words, detail=f"{name}: {count}; {_detail(marked, trials, name)}")
+        yield Caveat(words=words, short=short, detail=f"{name}: {count}; {_detail(marked, trials, name)}")
 
 
 def _marked(
     trials: Sequence[TrialSummary], without: Collection[VerdictName]
-) -> Iterator[tuple[VerdictName, str, list[TrialSummary]]]:
-    for name, words in _WORST:
+) -> Iterator[tuple[VerdictName, str, str, list[TrialSummary]]]:
+    for name, short, words in _WORST:
         marked = [one for one in trials if one.has(name)]
         if marked and name not in without:
-            yield name, words, marked
+            yield name, short, words, marked
 
 
 def _detail(marked: Sequence[TrialSummary], trials: Sequence[TrialSummary], name: VerdictName) -> str:

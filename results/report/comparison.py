@@ -39,6 +39,7 @@ def render(found: Comparison) -> str:
         "comparison.html.j2",
         {panel.name: panel for panel in panels},
         title=f"{found.a} and {found.b} · batchyard",
+        origin=[f"batchyard · {found.a} and {found.b}{_simulated(found)}"],
         a=found.a,
         b=found.b,
         prediction=found.prediction,
@@ -46,6 +47,11 @@ def render(found: Comparison) -> str:
         headline=headline(found),
         lines=[*(f"{note[0].upper()}{note[1:]}." for note in found.notes), *missing],
     )
+
+
+def _simulated(found: Comparison) -> str:
+    """Say which of the two nothing was measured in."""
+    return f" · beware: {', '.join(found.simulated)} simulated" if found.simulated else ""
 
 
 def headline(found: Comparison) -> str:

@@ -87,11 +87,13 @@ def frame(
     *,
     series: Sequence[Series] = (),
     blocks: Sequence[Block] = (),
+    origin: Sequence[str] = (),
     **values: Any,
 ) -> str:
     """Give a page as HTML: a template that extends frame.html.j2, its panels and what else it names.
 
-    `series`: what the page can be filtered by; `blocks`: columns that its scripts read.
+    `series`: what the page can be filtered by; `blocks`: columns that its scripts read; `origin`: lines that go with
+    every image of a figure, the page's title where there are none.
     """
     page = _environment().get_template(template)
     return page.render(
@@ -108,6 +110,7 @@ def frame(
         many=len(series) > _MOST_KEYS,
         known_series=_embedded([one.filters() for one in series]),
         blocks=blocks,
+        origin=_embedded(origin),
         plotly=Markup(get_plotlyjs()),
         style=Markup("\n".join((_HERE / name).read_text(encoding="utf-8") for name in STYLES)),
         script=Markup(script()),

@@ -29,6 +29,7 @@ from results.report import (
 )
 from results.report.expected import MEANINGS
 from results.report.gated import gated_notes
+from results.report.origin import origin
 from results.report.panel import Absent, Panel
 from results.report.part import part
 from results.report.series import series_of
@@ -80,6 +81,10 @@ def render_all(sweeps: Sequence[Shown], *, refresh_s: int | None = None) -> str:
         "page.html.j2",
         panels,
         blocks=[*blocks, *trial_rows, *rows],
+        origin=[
+            origin(shown.findings, of.name or name, of.setup.heading, of.answer.repeats)
+            for shown, of, name in zip(sweeps, parts, names, strict=True)
+        ],
         title=f"{', '.join(one.name for one in sweeps) if len(sweeps) > 1 else names[0]} · batchyard",
         sweep=", ".join(dict.fromkeys(names)),
         headline=parts[0].answer.headline if len(parts) == 1 else several.heading(sweeps),

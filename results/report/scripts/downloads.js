@@ -1,10 +1,12 @@
 // Each figure as PNG and SVG (image.js), drawn in light colours, and its numbers as CSV: those of the rows of its table that are
-// shown, or, where a script draws more than a table holds, what csv() of its view gives: {columns, rows}, of the same cells.
+// shown, or, where a script draws more than a table holds, what csv() of its view gives: {columns, rows}, of the same cells. A
+// view's `named` are texts that tell its files from those of another, beside what its lists say.
 
 const slug = (text) => text.normalize("NFKD").toLowerCase().replace(/[^\p{L}\p{N}.]+/gu, "-").replace(/^-+|-+$/g, "").slice(0, 60);
+const pageName = document.title.replace(/ · batchyard$/, ""), origin = embedded("origin");
 const fileName = (article, part, extension) => {
   const choices = selectsOf(article).filter((one) => one.options.length > 1).map((one) => one.selectedOptions[0].label);
-  const parts = [document.title.replace(/ · batchyard$/, ""), article.dataset.panel, part, ...choices];
+  const parts = [pageName, article.dataset.panel, part, ...choices, ...(views.get(article)?.named ?? [])];
   return `${parts.map(slug).filter(Boolean).join("-")}.${extension}`;
 };
 
@@ -23,18 +25,20 @@ const csvOf = (columns, shown, all = shown) => {
   const header = columns.map((heading, i) => withUnit(heading, all.map((cells) => cells[i].unit).find(Boolean)));
   return csvLines([header, ...shown.map((cells) => cells.map(csvText))]);
 };
-const csvOfTable = (table) => {
+// `constants`: what all rows have in common and the table does not say, as [heading, cell].
+const csvOfTable = (table, constants = []) => {
   const rows = [...table.tBodies[0].rows];
   // Where the page has several sweeps a row begins with the one that its series is of.
   const named = severalSweeps && rows.some((row) => row.dataset.of);
   const sweepOf = (row) => ({ text: seriesByKey.get(JSON.parse(row.dataset.of)[0])?.sweep ?? "" });
-  const cells = (row) => [...(named ? [sweepOf(row)] : []), ...[...row.cells].map((cell) => ({ text: cell.textContent, ...cell.dataset }))];
-  return csvOf([...(named ? ["sweep"] : []), ...[...table.tHead.rows[0].cells].map((cell) => cell.textContent)], rows.filter((row) => !row.hidden).map(cells), rows.map(cells));
+  const cells = (row) => [...(named ? [sweepOf(row)] : []), ...[...row.cells].map((cell) => ({ text: cell.textContent, ...cell.dataset })), ...constants.map(([, cell]) => cell)];
+  const headings = [...table.tHead.rows[0].cells].map((cell) => cell.textContent);
+  return csvOf([...(named ? ["sweep"] : []), ...headings, ...constants.map(([heading]) => heading)], rows.filter((row) => !row.hidden).map(cells), rows.map(cells));
 };
 const saveCsv = async (article, table) => {
   if (!views.has(article)) await draw(article);
-  const made = views.get(article)?.csv?.();
-  const text = made ? csvOf(made.columns, made.rows.map((cells) => cells.map(cellOf))) : csvOfTable(table);
+  const view = views.get(article), made = view?.csv?.();
+  const text = made ? csvOf(made.columns, made.rows.map((cells) => cells.map(cellOf))) : csvOfTable(table, view?.constants);
   saveFile(fileName(article, "", "csv"), `\ufeff${text}`, "text/csv");
 };
 
@@ -44,12 +48,13 @@ const saveImage = async (article, index, format) => {
   const element = article.querySelector(`[data-chart="${index}"]`);
   const found = specOf(chart, (light) => structuredClone(light));
   const { width, height } = element.getBoundingClientRect();
-  const words = wordsFor(chart, found);
+  const words = wordsFor(chart, found), figure = element.closest("figure");
   const image = await imageOf(words ? inWords(found, words) : found, {
     width: Math.round(width),
     height: Math.round(height),
-    heading: article.querySelector("[data-heading]").textContent,
-    notes: [element.closest("figure").querySelector("figcaption"), article.querySelector(".of-all:not([hidden])")].filter(Boolean).map((one) => one.textContent),
+    heading: (!words && chart.heading) || article.querySelector("[data-heading]").textContent,
+    notes: [figure.querySelector("figcaption"), article.querySelector(".of-all:not([hidden])")].filter(Boolean).map((one) => one.textContent),
+    origin: origin.length ? origin : [pageName],
   });
   const part = charts.length > 1 ? chart.title || String(index + 1) : "";
   const isPng = format === "png";

@@ -7,12 +7,12 @@ const PLOT = {
   displaylogo: false,
   typesetMath: false,
   showSendToCloud: false,
-  modeBarButtonsToRemove: ["select2d", "lasso2d", "zoomIn2d", "zoomOut2d", "autoScale2d"],
+  modeBarButtonsToRemove: ["toImage", "select2d", "lasso2d", "zoomIn2d", "zoomOut2d", "autoScale2d"],
 };
 
 // Panels that scripts draw: live[name] = ({data, choices, showsSeries, showsRate}) => view, or a promise of one.
-// A view: {heading, note, charts: [{data, layout, summary, words?}], table?: {columns, rows, marks?}, csv?, follows?}; as many charts as in
-// Python. With `words` a chart has nothing to draw, and says them in its place. With `follows` its texts speak of what is shown; all others are marked while something is filtered out.
+// A view: {heading, note, charts: [{data, layout, summary, title?, heading?, words?}], table?: {columns, rows, marks?}, csv?, named?, constants?,
+// follows?}; as many charts as in Python. A chart's own `heading` is that of its image; `named` and `constants`: see downloads.js. With `words` a chart has nothing to draw, and says them in its place. With `follows` its texts speak of what is shown; all others are marked while something is filtered out.
 // A cell of a table is a text, or {text, value, unit?} of a number as it is stored, a text too, "" where it is unknown.
 const live = {};
 const views = new WeakMap(); // article → what it shows

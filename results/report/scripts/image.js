@@ -1,8 +1,8 @@
 // One figure as an image that can leave the page: the plot at its size, above it the heading, below it the keys of what it
-// draws, in as many rows as they need. The image grows for them; nothing is cut and the plot keeps its room.
+// draws, in as many rows as they need, and where it is from. The image grows for them; nothing is cut and the plot keeps its room.
 
 const SVG = "http://www.w3.org/2000/svg";
-const IMAGE_PAD_PX = 12, HEADING_PX = 15, SMALL_PX = 12, LINE_PX = 20;
+const IMAGE_PAD_PX = 12, HEADING_PX = 15, SMALL_PX = 12, ORIGIN_PX = 11, LINE_PX = 20;
 const SAMPLE_PX = 38, KEY_GAP_PX = 22; // of a key; as long as the page's own, so that its dashes can be told
 const measuring = document.createElement("canvas").getContext("2d");
 
@@ -95,8 +95,8 @@ const legendBelow = (keys, width, top, font) => {
   return { elements, bottom: top };
 };
 
-// A figure's specification with its heading, and smaller lines below that, as one SVG element.
-const imageOf = async ({ data, layout }, { width, height, heading, notes }) => {
+// A figure's specification with its heading, smaller lines below that, and at its foot where it is from, as one SVG element.
+const imageOf = async ({ data, layout }, { width, height, heading, notes, origin }) => {
   const font = layout.font?.family ?? "sans-serif", ink = layout.font?.color ?? "#1d2530";
   const made = await Plotly.toImage({ data, layout: { ...layout, width: undefined, height: undefined, showlegend: false } }, { format: "svg", width, height });
   const plot = new DOMParser().parseFromString(decodeURIComponent(made.slice(made.indexOf(",") + 1)), "image/svg+xml").documentElement;
@@ -108,7 +108,8 @@ const imageOf = async ({ data, layout }, { width, height, heading, notes }) => {
   plot.setAttribute("x", 0);
   plot.setAttribute("y", top);
   const legend = legendBelow(keysOf(data), width, top + height, font);
-  const whole = Math.ceil(legend.bottom + IMAGE_PAD_PX / 2);
+  const foot = origin.flatMap((line) => wrapped(line, roomPx, `${ORIGIN_PX}px ${font}`));
+  const whole = Math.ceil(legend.bottom + LINE_PX * foot.length + IMAGE_PAD_PX / 2);
   const image = svgElement("svg", { xmlns: SVG, width, height: whole, viewBox: `0 0 ${width} ${whole}`, "font-family": font, fill: ink });
   image.append(
     svgElement("rect", { width, height: whole, fill: layout.paper_bgcolor ?? "#ffffff" }),
@@ -116,6 +117,7 @@ const imageOf = async ({ data, layout }, { width, height, heading, notes }) => {
     ...textLines(small, IMAGE_PAD_PX, below, { "font-size": SMALL_PX }),
     document.importNode(plot, true),
     ...legend.elements,
+    ...textLines(foot, IMAGE_PAD_PX, legend.bottom, { "font-size": ORIGIN_PX, fill: "#5c6673" }),
   );
   return { svg: new XMLSerializer().serializeToString(image), width, height: whole };
 };
