@@ -169,7 +169,8 @@ _OF_TRIALS = (
         name="goodput in tokens",
         unit="tokens/s",
         formula="their output tokens ÷ requests offered × rate offered in the steady window",
-        plain="How much text of answers within the SLO was made per second.",
+        plain="How much text of answers within the SLO was made per second. Whole answers to what was to begin in the steady "
+        "window, wherever they end; throughput is what was made in the window, so goodput may be a little more.",
         better="higher",
     ),
     Definition(

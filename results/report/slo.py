@@ -24,7 +24,11 @@ _MEASURES: Mapping[str, tuple[str, str]] = {  # as goodputOf names them → labe
     "requests": ("requests/s", "requests within the SLO (req/s)"),
     "tokens": ("tokens/s", "output tokens within the SLO (tokens/s)"),
 }
-_COLUMNS = ("strategy", "backend", "rate", "repeats", *(DEFINITIONS[key].name for key in MEASURES))
+_COLUMNS = ("strategy", "backend", "rate", "repeats", "state", *(DEFINITIONS[key].name for key in MEASURES))
+_APART = (
+    "Goodput takes the whole answers of the requests that were to begin in the steady window; throughput takes the tokens made "
+    "in it, whoever they belong to. So of one setting and rate goodput may be a little more than throughput."
+)
 
 
 def panel(findings: Findings, series: Sequence[Series]) -> tuple[Panel | Absent, tuple[packed.Block, ...]]:
@@ -69,13 +73,18 @@ def panel(findings: Findings, series: Sequence[Series]) -> tuple[Panel | Absent,
                         one.place,
                         amounts.rate(cell.rate),
                         amounts.count(len(cell.trials)),
+                        cell.standing or "kept up",
                         *3 * (numbers.NOTHING,),
                     )
                     for one, cell in cells
                 ),
                 marks=tuple(Mark(series=(one.key,), rate=cell.rate) for one, cell in cells),
             ),
-            notes=(_note(kept, rows, configured=bool(findings.slos)), points.MARKS.split(" Faint")[0]),
+            notes=(
+                _note(kept, rows, configured=bool(findings.slos)),
+                _APART,
+                points.MARKS.split(" Faint")[0],
+            ),
             live={
                 "presets": [{"label": slo.text, "limits": slo.limits} for slo in presets],
                 "configured": bool(findings.slos),

@@ -15,7 +15,7 @@ import pytest
 
 from results.findings import Findings
 from results.goodput import Slo, goodput
-from results.report import frame, slo
+from results.report import frame, numbers, slo
 from results.report.page import render, write_page
 from results.report.series import series_of
 from results.served import Served, served
@@ -434,9 +434,68 @@ def test_an_image_has_its_heading_and_a_key_for_each_curve_and_cuts_nothing(
     assert outside == []
     assert plot_px == round(height_px)
     names = [one.name for one in series_of(find(Store(simulated)))]
-    keys = texts[-len(names) - 1 :]
-    assert keys == [*names, "theory (thin lines)"]
-    assert " ".join(texts[: -len(keys)]) == heading
+    end = texts.index("theory (thin lines)") + 1
+    title, keys, foot = texts[: end - len(names) - 1], texts[end - len(names) - 1 : end], texts[end:]
+    assert keys[:-1] == names
+    assert " ".join(title) == heading
+    origin = "batchyard · clicked-simulated · smollm2-135m on virtual · 3 repeats, intervals at 95 % · beware: simulated, not measured"
+    assert " ".join(foot) == origin
+
+
+def test_an_image_has_the_heading_of_its_own_figure_names_the_base_and_says_where_it_is_from(
+    opened: Any, downloads: Path
+) -> None:
+    """The second of four."""
+    opened.execute_script("document.querySelectorAll('#changes [data-download=svg]')[1].click()")
+    (file,) = arrived(opened, downloads, 1)
+    image = file.read_text(encoding="utf-8").replace("\u00a0", " ")
+    said = opened.execute_script(
+        "const root = new DOMParser().parseFromString(arguments[0], 'image/svg+xml').documentElement;"
+        "return [...root.querySelectorAll(':scope > text')].map(e => e.textContent)",
+        image,
+    )
+    assert said[0].startswith("P50 TTFT of continuous · 8 is ")
+    assert "that of naive · 8" in " ".join(said)
+    assert "times naive · 8 on vllm" in image
+    assert "P50 TTFT (lower is better)" in said
+    assert (
+        said[-1] == "batchyard · made · tiny on cpu · 3 repeats, intervals at 95 % · beware: TTFT not settled"
+    )
+    buttons = opened.find_elements(By.CSS_SELECTOR, "#changes [data-title^='Download plot']")
+    assert buttons == [], "Plotly's own image has neither"
+
+
+def test_what_is_saved_of_goodput_has_the_slo_in_its_name_and_in_its_rows(
+    opened: Any, downloads: Path, findings: Findings
+) -> None:
+    type_into(opened, "ttft_ms", "250")
+    opened.execute_script("document.querySelector('#goodput [data-download=csv]').click()")
+    (file,) = arrived(opened, downloads, 1)
+    assert file.name == "made-goodput-share-of-offered-ttft-250-ms-tpot-30-ms-99.csv"
+    with file.open(encoding="utf-8-sig", newline="") as text_file:
+        rows = list(csv.DictReader(text_file))
+    limits = [(row["TTFT at most (ms)"], row["TPOT at most (ms)"], row["E2E at most (ms)"]) for row in rows]
+    assert set(limits) == {("250", "30", "")}
+    assert {row["wanted share (ratio)"] for row in rows} == {"0.99"}
+    standing = [cell.standing or "kept up" for one in series_of(findings) for cell in one.cells]
+    assert [row["state"] for row in rows] == standing
+    assert {"kept up", "overloaded"} <= set(standing)
+
+
+def test_the_heading_of_goodput_is_about_the_measure_that_is_drawn(opened: Any, findings: Findings) -> None:
+    """Of requests and tokens: the most that each setting has."""
+    Select(opened.find_element(By.CSS_SELECTOR, "#goodput [data-control=measure]")).select_by_value("tokens")
+    until(opened, DRAWN, "yes")
+    name = SLOS[0].of("goodput_tokens_per_s")
+    most = max(
+        (value, one.name, cell.rate)
+        for one in series_of(findings)
+        for cell in one.cells
+        if (value := cell.mean(name)) is not None
+    )
+    said = text(opened, "#goodput h3")
+    best = f"{numbers.number(most[0])} tokens/s with {most[1]} at {most[2]:g} req/s, "
+    assert said.startswith(f"The most tokens/s within {SLOS[0].text}: {best}")
 
 
 def arrived(browser: Any, folder: Path, count: int) -> list[Path]:

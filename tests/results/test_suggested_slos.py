@@ -4,7 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from results.findings import CellSummary, Findings
+from results.report import slo
 from results.report.answer import answer
+from results.report.panel import Panel
 from results.report.series import series_of
 from results.report.suggested_slos import suggested
 from results.report.within import largest_within
@@ -53,3 +55,10 @@ def test_where_batches_are_gated_is_said_beside_the_settings(findings: Findings)
     )
     alone = replace(findings, cells=tuple(one for one in findings.cells if one.strategy == "continuous"))
     assert answer(alone).gated == ()
+
+
+def test_the_figure_of_goodput_says_why_it_may_exceed_throughput(findings: Findings) -> None:
+    series = series_of(findings)
+    made, _ = slo.panel(findings, series)
+    assert isinstance(made, Panel)
+    assert any("goodput may be a little more than throughput" in note for note in made.notes)

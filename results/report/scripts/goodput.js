@@ -42,6 +42,15 @@ const keepersOf = (lines, of, threshold) =>
     })
     .sort((a, b) => b.rate - a.rate || b.share - a.share || (a.standing !== "") - (b.standing !== ""));
 
+// The most that each line has of a measure, and at which rate; the largest first.
+const mostOf = (lines, of, measure) =>
+  lines
+    .flatMap(({ name, cells }) => {
+      const known = cells.map((cell) => ({ name, rate: cell.rate, value: of(cell)[measure] })).filter(({ value }) => value !== null);
+      return known.length ? [known.reduce((best, one) => (one.value > best.value ? one : best))] : [];
+    })
+    .sort((a, b) => b.value - a.value);
+
 // Per trial {share, requests, tokens} within the limits {ttft_ms, tpot_ms, itl_ms, e2e_ms}, null where it is not known.
 const goodputOf = ({ about, columns }, limits) => {
   const { ttft, tpot, itl, tokens, e2e } = columns;

@@ -123,14 +123,24 @@ const crossedTrials = (line, symbol, measure) => ({
   hovertemplate: "%{text}<extra></extra>",
 });
 
-const goodputHeading = (lines, of, limits, threshold) => {
+const NAMED = 4; // settings in a heading
+const named = (said) => said.slice(0, NAMED).join(", ") + (said.length > NAMED ? `, ${said.length - NAMED} more under “Data of this figure”` : "");
+
+// Of the share: who keeps the SLO up to which rate; of requests and tokens: the most that each has.
+const goodputHeading = (lines, of, measure, limits, threshold) => {
   const shown = lines.map((line) => ({ name: line.name, cells: line.cells.filter((cell) => showsRate(cell.rate)) }));
+  if (measure !== "share") {
+    const said = mostOf(shown, of, measure).map(({ name, rate, value }) => `${MEASURE_TEXTS[measure](value)} with ${name} at ${numberText(rate)} req/s`);
+    return `The most ${measure}/s within ${limitsText(limits)}: ${named(said) || "nothing is known"}`;
+  }
   const said = keepersOf(shown, of, threshold).map(
     ({ name, rate, standing }) => `${name} up to ${numberText(rate)} req/s${standing && ` (${standing})`}`,
   );
-  const rest = said.length > 4 ? `, ${said.length - 4} more under “Data of this figure”` : said.length < lines.length ? (said.length ? ", no other" : "nobody, at any rate") : "";
-  return unbroken(`${percentText(threshold)} of offered within ${limitsText(limits)}: ${said.slice(0, 4).join(", ")}${rest}`);
+  const rest = said.length > NAMED || said.length === lines.length ? "" : said.length ? ", no other" : "nobody, at any rate";
+  return `${percentText(threshold)} of offered within ${limitsText(limits)}: ${named(said)}${rest}`;
 };
+
+const limitColumns = (limits) => Object.entries(LIMIT_NAMES).map(([key, name]) => [`${name} at most`, amount(limits[key] ?? null, "ms")]);
 
 live.goodput = async ({ data, choices }) => {
   const chosen = chosenSlo(slo);
@@ -138,7 +148,7 @@ live.goodput = async ({ data, choices }) => {
   const { limits, share: threshold } = chosen;
   if (chosen.wrong) {
     const chart = { data: [], layout: data.layout, summary: NOT_COUNTED, words: "Nothing to draw" };
-    return { heading: NOT_COUNTED, note: "", follows: true, charts: [chart], table: { columns: data.columns, rows: [] } };
+    return { heading: NOT_COUNTED, note: "", follows: true, charts: [chart], table: { columns: data.columns, rows: [] }, named: ["no SLO"] };
   }
   const rows = await (servedRows ??= block("served").then(withE2e));
   const key = JSON.stringify(limits);
@@ -158,7 +168,7 @@ live.goodput = async ({ data, choices }) => {
   const cells = data.lines.flatMap((line) => line.cells.map((cell) => ({ line, cell, found: of(cell) })));
   const points = cells.filter(({ line, cell }) => showsSeries(line.key) && showsRate(cell.rate));
   return {
-    heading: unbroken(goodputHeading(shown, of, limits, threshold)),
+    heading: unbroken(goodputHeading(shown, of, measure, limits, threshold)),
     note: "",
     follows: true,
     charts: [
@@ -180,9 +190,12 @@ live.goodput = async ({ data, choices }) => {
         line.place,
         amount(cell.rate, "req/s", MEASURE_TEXTS.requests),
         amount(cell.trials.length, ""),
+        cell.standing || "kept up",
         ...Object.entries({ share: "ratio", requests: "req/s", tokens: "tokens/s" }).map(([name, unit]) => amount(found[name], unit, MEASURE_TEXTS[name])),
       ]),
       marks: cells.map(({ line, cell }) => ({ series: [line.key], rate: cell.rate })),
     },
+    named: [limitsText(limits), percentText(threshold)],
+    constants: [...limitColumns(limits), ["wanted share", amount(threshold, "ratio")]],
   };
 };
