@@ -85,15 +85,21 @@ def _last_words(text: str) -> Callable[[], None]:
     return spare
 
 
-def check_answers(address: str) -> None:
-    """DeviceError if nothing listens at HOST:PORT; `auto` is Ray's to find."""
-    if address == "auto":
-        return
+def check_address(address: str) -> None:
+    """DeviceError if it cannot be a head's."""
     host, _, port = address.rpartition(":")
-    if not host or "/" in host or not port.isdecimal() or int(port) > _LAST_PORT:
+    if address != "auto" and (not host or "/" in host or not port.isdecimal() or int(port) > _LAST_PORT):
         raise DeviceError(
             f"--address must be HOST:PORT of a cluster's head, or auto, got {address or 'nothing'}"
         )
+
+
+def check_answers(address: str) -> None:
+    """DeviceError if nothing listens at HOST:PORT; `auto` is Ray's to find."""
+    check_address(address)
+    if address == "auto":
+        return
+    host, _, port = address.rpartition(":")
     try:
         with socket.create_connection((host, int(port)), timeout=_CONNECT_DEADLINE_S):
             return

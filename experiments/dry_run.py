@@ -16,7 +16,7 @@ from experiments.preflight import check, lanes_here
 from experiments.resolve import OUTPUT_TOKENS, REPEATS
 from experiments.sweep_record import begun, cells_of, sweep_root
 from experiments.trial_time import AROUND_S, Span
-from experiments.where import HERE, Where, check_asked
+from experiments.where import HERE, Where, check_where, kind_so_far
 from results.address import Place
 from results.cost import spent
 from results.errors import StoreError
@@ -40,8 +40,7 @@ def dry_run(config: SweepConfig, results: Place, *, fresh: bool, as_json: bool, 
     plan = make_plan(config, info, trials, _earlier(config, results, root, fresh=fresh))
     count = 1
     if plan.left:
-        if where.address is not None:
-            check_asked(config, where)
+        check_where(config, where, kind_so_far(trials))
         check(config, tell, offline=True, gpus_here=where.address is None)
         count = lanes_here(config, where.lanes) if where.address is None else where.lanes or 1
         check_place(root)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from time import monotonic, sleep
 from typing import Any
 
-from deployments.cluster_ray import check_answers, cluster_ray, request_gpus
+from deployments.cluster_ray import check_address, check_answers, cluster_ray, request_gpus
 from deployments.errors import DeviceError
 from deployments.gpu_claim import claim
 from deployments.gpus import Gpu, visible_gpus
@@ -80,6 +80,15 @@ def lanes_of(
     check_answers(where.address)
     check_asked(config, where)
     return _on_cluster(config, where, where.address, say, kind)
+
+
+def check_where(config: SweepConfig, where: Where, kind: str | None) -> None:
+    """ConfigError or DeviceError where lanes are refused before a cluster is asked. `kind` as of `lanes_of`."""
+    if where.address is None:
+        check_here(config, where, kind)
+    else:
+        check_address(where.address)
+        check_asked(config, where)
 
 
 def check_asked(config: SweepConfig, where: Where) -> None:

@@ -21,7 +21,7 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Self, TypeAlias
 
-from results.errors import StoreError, one_line, said
+from results.errors import StoreError, said
 from results.unanswered import interruptibly
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ def _filesystem(scheme: str, bucket: str, query: str) -> "fs.FileSystem":
             return interruptibly(lambda: _s3(bucket, query))
         return fs.FileSystem.from_uri(_gs(bucket, query))[0]
     except (OSError, ValueError) as error:
-        raise StoreError(f"{scheme}://{bucket}{query} cannot be opened: {one_line(error)}") from error
+        raise StoreError(f"{scheme}://{bucket}{query} cannot be opened: {said(error)}") from error
 
 
 def _s3(bucket: str, query: str) -> "fs.FileSystem":

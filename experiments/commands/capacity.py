@@ -115,7 +115,7 @@ def capacity(
             from experiments.largest_rate.dry_run import dry_run as say_plan
 
             timed = step_times(loaded, "capacity", hardware, calibration, results).bases
-            say_plan(question, results, timed, fresh=fresh, as_json=as_json)
+            say_plan(question, results, timed, fresh=fresh, as_json=as_json, where=where)
             return
         elsewhere = () if results == RESULTS else ("--results", results)
         again = command("capacity", config, *options, *elsewhere, *where.typed(), *limits.typed())

@@ -31,11 +31,11 @@ def fetch(
     Nothing but the cluster's dashboard is needed.
     """
     with one_line_errors():
-        check_results(results)
         if isinstance(results, Address):
             raise ConfigError(
                 f"fetch brings results to this machine: --results must be a folder of it, got {results}"
             )
+        check_results(results)
         from deployments.ray_jobs import RayJobs
         from experiments.submitted import fetch as bring
 

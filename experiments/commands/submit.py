@@ -62,6 +62,7 @@ def submit(
         loaded, where = load(config), where_asked(lanes, None, label, on_cpu=on_cpu)
         for warning in loaded.warnings:
             tell(f"warning: {config}: {warning}")
+        limits.check(loaded)
         check_asked(loaded, where)
         tell(f"sending the sweep to {address}")
         options = (

@@ -22,6 +22,7 @@ from experiments.plan import load_span
 from experiments.preflight import check
 from experiments.resolved import Resolved
 from experiments.trial_time import AROUND_S, Span, capacities
+from experiments.where import HERE, Where, check_where, kind_so_far
 from results.address import Place
 from results.place import check_place
 from results.report import numbers
@@ -37,14 +38,21 @@ _TITLES = ("backend", "strategy", "begins at req/s", "a trial lasts", "trials so
 
 
 def dry_run(
-    question: Question, results: Place, bases: Mapping[str, Basis], *, fresh: bool, as_json: bool
+    question: Question,
+    results: Place,
+    bases: Mapping[str, Basis],
+    *,
+    fresh: bool,
+    as_json: bool,
+    where: Where = HERE,
 ) -> None:
     """Say it. Errors where the search would be refused; a hub is not asked, nor who uses a GPU now."""
     root = question.root(results)
     store = Store(root)
     info = None if fresh else begun(question, store)
     if question.premises is None:
-        check(question.config, tell, offline=True)
+        check_where(question.config, where, kind_so_far(store.trials() if info else ()))
+        check(question.config, tell, offline=True, gpus_here=where.address is None)
     check_place(root)
     resolved = Resolved.from_dict(info["resolved"]) if info else Resolved(rates=(), durations_s=())
     known = {one.index: one for one in Answers(question, store, resolved).now()} if info else {}

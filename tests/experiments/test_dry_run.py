@@ -157,6 +157,29 @@ def test_a_sweep_that_has_begun(
         assert json.loads(dry(config_values(), "--json").stdout)["running"] is True
 
 
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (("--label", "zone=x"), "--label needs a cluster: give its --address too"),
+        (("--on-cpu",), "--on-cpu needs a cluster: give its --address too"),
+        (("--address", "http://127.0.0.1:8265"), "--address must be HOST:PORT of a cluster's head, or auto"),
+    ],
+)
+def test_where_no_sweep_can_be_run_none_is_planned(
+    dry: Callable[..., Result],
+    batchyard: Callable[..., Result],
+    config_values: Callable[..., Any],
+    tmp_path: Path,
+    options: tuple[str, ...],
+    why: str,
+):
+    sweep = dry(config_values(), *options)
+    search = batchyard("capacity", tmp_path / "made.yaml", "--slo", "ttft_p99=1s", "--dry-run", *options)
+    for result in (sweep, search):
+        assert result.exit_code == 2
+        assert why in result.stderr
+
+
 def test_a_complete_sweep(
     tmp_path: Path,
     dry: Callable[..., Result],

@@ -191,6 +191,22 @@ def test_a_label_that_no_node_can_have_is_refused_before_it_is_sent(
     assert result.stderr.endswith(f"got {label}\n")
 
 
+def test_what_this_machine_can_tell_is_refused_before_the_cluster_is_asked(
+    batchyard: Callable[..., Result], short_sweep: Callable[..., Path]
+) -> None:
+    for command, why in (
+        (("submit", short_sweep(), "--max-cost", 1), "--max-cost needs the price of a GPU's hour"),
+        (
+            ("fetch", "job", "--results", "s3://bucket/x"),
+            "--results must be a folder of it, got s3://bucket/x",
+        ),
+    ):
+        result = batchyard(*command)
+        assert result.exit_code == 2
+        assert why in result.stderr
+        assert result.stderr.count("\n") == 1
+
+
 def test_a_job_is_not_taken_for_a_folder(batchyard: Callable[..., Result]) -> None:
     result = batchyard("status", "local-0123456789ab-1130-153012")
     assert result.exit_code == 2
