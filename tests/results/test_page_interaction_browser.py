@@ -643,3 +643,64 @@ def test_more_requests_than_a_page_holds_are_said_to_be_left_out(
     assert "too many for this page" in html
     assert 'id="packed-served"' not in html
     assert 'data-panel="goodput"' not in html
+
+
+def test_an_open_list_of_filters_covers_nothing_and_no_group_of_sentences_is_left_without_one(
+    opened: Any,
+) -> None:
+    """Wherever the page is scrolled to."""
+    covered = (
+        "const { bottom } = document.querySelector('#filters details[open] fieldset').getBoundingClientRect();"
+        "const bar = document.querySelector('#filters').getBoundingClientRect();"
+        "return ['header .of-all', '#answer .of-all'].map(one => document.querySelector(one).getBoundingClientRect())"
+        ".filter(({ top, height }) => height && top + height > bar.top && top < bottom).length"
+    )
+    groups = (
+        "return [...document.querySelectorAll('[data-sentences]')].filter(e => !e.hidden).map(e => ["
+        "[...e.querySelectorAll('li')].filter(li => li.checkVisibility()).length, Boolean(e.querySelector('details[open]'))])"
+    )
+    before = opened.execute_script(groups)
+    bar = "const e = document.querySelector('#filters').getBoundingClientRect(); return [e.top + scrollY, e.height]"
+    top, height = opened.execute_script(bar)
+    opened.find_element(By.CSS_SELECTOR, "#filters details[data-filter=backend] summary").click()
+    opened.find_element(By.CSS_SELECTOR, "[data-filter=backend] input[value=vllm]").click()
+    until(opened, DRAWN, "yes")
+    assert opened.execute_script(bar)[1] > height + 50
+    for scrolled in (0, top):
+        opened.execute_script("scrollTo(0, arguments[0])", scrolled)
+        assert opened.execute_script(covered) == 0
+    left = opened.execute_script(groups)
+    assert left
+    assert all(count > 0 for count, _ in left)
+    assert text(opened, "[data-sentences] summary").endswith(" of other settings")
+    opened.find_element(By.CSS_SELECTOR, "#filters [aria-label='Reset all filters']").click()
+    until(opened, DRAWN, "yes")
+    assert opened.execute_script(groups) == before
+    until(opened, bar, [top, height])
+    assert quiet(opened)
+
+
+def test_printed_as_soon_as_it_is_open_it_has_every_figure_and_all_its_text(browser: Any, page: Path) -> None:
+    """By Chromium's own printing; what is folded afterwards is what was folded before."""
+    browser.get("about:blank")
+    no_time = {"source": "window.requestIdleCallback = () => {};"}  # to draw what is further down
+    script = browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", no_time)
+    try:
+        browser.get(page.as_uri())
+        until(browser, "return document.documentElement.dataset.prepared", "yes")
+    finally:
+        browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", script)
+    folded = "return [...document.querySelectorAll('main details')].map(e => e.open)"
+    undrawn = (
+        "[...document.querySelectorAll('[data-chart]')].filter(e => !e.querySelector('.main-svg')).length"
+    )
+    shut = "[...document.querySelectorAll('#answer details, #curves > details')].filter(e => !e.open).length"
+    data = "document.querySelectorAll('details.data[open]').length"
+    before = browser.execute_script(folded)
+    assert browser.execute_script(f"return {undrawn}") > 5
+    browser.execute_script(
+        f"addEventListener('beforeprint', () => window.onPaper = [{undrawn}, {shut}, {data}])"
+    )
+    browser.execute_cdp_cmd("Page.printToPDF", {})
+    assert browser.execute_script("return window.onPaper") == [0, 0, 0]
+    assert browser.execute_script(folded) == before

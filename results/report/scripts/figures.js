@@ -175,12 +175,3 @@ const redraw = async (chosen = articles) => {
   drawing = false;
   document.documentElement.dataset.drawn = "yes";
 };
-
-// A page is printed as soon as the event has been handled: what a script still computes is printed as it was.
-const drawForPrint = (now) => {
-  printed.now = now;
-  for (const article of articles) {
-    const view = viewOf(article);
-    show(article, view instanceof Promise ? (views.get(article) ?? null) : view);
-  }
-};

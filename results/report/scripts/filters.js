@@ -19,6 +19,18 @@ const button = (text, act, label) => {
   return made;
 };
 
+// Let the bar grow by the list that is open, and what is below it move down: the list covers nothing. The browser would
+// scroll after it, to keep in its place what the list then lies over.
+const makeRoom = () => {
+  const list = filterBar.querySelector("details[data-filter][open] fieldset");
+  document.documentElement.style.overflowAnchor = "none";
+  filterBar.style.paddingBottom = "";
+  if (list) {
+    const room = list.getBoundingClientRect().bottom - filterBar.getBoundingClientRect().bottom;
+    filterBar.style.paddingBottom = `${Math.ceil(room) + 12}px`;
+  } else requestAnimationFrame(() => requestAnimationFrame(() => (document.documentElement.style.overflowAnchor = "")));
+};
+
 const buildMenu = (name) => {
   const values = valuesOf(name);
   if (values.length < 2) return;
@@ -52,6 +64,7 @@ const buildMenu = (name) => {
   menu.append(summary, list);
   menu.addEventListener("toggle", () => {
     if (menu.open) for (const other of menus) if (other.menu !== menu) other.menu.open = false;
+    makeRoom();
   });
   menu.addEventListener("keydown", (event) => {
     if (event.key !== "Escape" || !menu.open) return;
@@ -101,6 +114,7 @@ const showFilters = () => {
 
 const applyFilters = () => {
   hideElements();
+  followSentences();
   offer();
   showFilters();
 };

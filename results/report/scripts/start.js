@@ -34,3 +34,4 @@ document.addEventListener("click", (event) => {
 });
 applyFilters();
 redraw();
+prepareForPrint();
