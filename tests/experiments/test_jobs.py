@@ -118,6 +118,7 @@ def test_a_job_needs_no_client_gives_what_it_has_when_it_is_stopped_and_goes_on_
 
 @pytest.mark.ray
 @pytest.mark.fault
+@pytest.mark.soak
 def test_a_job_whose_results_are_in_a_bucket_stops_at_its_budget_and_goes_on_without_one(
     let_in: RayHead,
     batchyard: Callable[..., Result],
