@@ -42,11 +42,8 @@ class S3Server(ServerProcess):
     def reader(self) -> Iterator[dict[str, str]]:
         """For the length of the block it looks at credentials: those of an account that may read and list, and no more."""
         iam = boto3.client("iam", endpoint_url=self.environment["AWS_ENDPOINT_URL"])
-        reads = [
-            "s3:GetObject",
-            "s3:ListBucket",
-            "s3:HeadBucket",
-        ]  # the last is the second, by the server's own name
+        # The last is the second, by the server's own name.
+        reads = ["s3:GetObject", "s3:ListBucket", "s3:HeadBucket"]
         statement = {"Effect": "Allow", "Action": reads, "Resource": "*"}
         policy = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
         iam.create_user(UserName="reader")

@@ -169,6 +169,12 @@ def limits_asked(max_hours: float | None, max_cost: float | None) -> "Limits":
     return Limits(hours=max_hours, cost=max_cost)
 
 
+def refuse_limits(limits: "Limits") -> None:
+    """ConfigError if there are any: nothing is measured."""
+    if limits != limits_asked(None, None):
+        raise ConfigError("--max-hours and --max-cost are of what is measured, and not of a simulation")
+
+
 AsJson = Annotated[
     bool, typer.Option("--json", help="One JSON document on standard output; all else on standard error.")
 ]

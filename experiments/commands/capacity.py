@@ -18,6 +18,7 @@ from experiments.commands.arguments import (
     check_results,
     command,
     limits_asked,
+    refuse_limits,
     where_asked,
 )
 from experiments.commands.search import conclude, run, targets
@@ -94,8 +95,8 @@ def capacity(
         check_results(results)
         where = where_asked(lanes, address, label, on_cpu=on_cpu)
         limits = limits_asked(max_hours, max_cost)
-        if simulate and limits != limits_asked(None, None):
-            raise ConfigError("--max-hours and --max-cost are of what is measured, and not of a simulation")
+        if simulate:
+            refuse_limits(limits)
         from experiments.config import load
         from experiments.largest_rate.question import Question
 

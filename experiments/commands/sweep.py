@@ -21,11 +21,11 @@ from experiments.commands.arguments import (
     command,
     limits_asked,
     must_be_named,
+    refuse_limits,
     where_asked,
 )
 from experiments.commands.outcome import conclude
 from experiments.console import one_line_errors, tell
-from experiments.errors import ConfigError
 from results.address import Place
 
 if TYPE_CHECKING:
@@ -107,8 +107,8 @@ def resume(
         info = open_sweep(folder).read_sweep() or {}
         check_sweep(info, folder, CONFIGURED)
         again = command("resume", folder, *where.typed(), *limits.typed())
-        if limits != limits_asked(None, None) and "simulated" in info:
-            raise ConfigError("--max-hours and --max-cost are of what is measured, and not of a simulation")
+        if "simulated" in info:
+            refuse_limits(limits)
         if "capacity" in info:
             from experiments.commands.search import resume as resume_search
 

@@ -25,32 +25,10 @@ from tests.plotly_texts import texts
 
 pytestmark = pytest.mark.browser
 COMPARED = "steady_throughput_tokens_per_s"
-NO_METRIC = {
-    "strategy",
-    "backend",
-    "rate",
-    "repeat",
-    "repeats",
-    "max_batch_size",
-    "metric",
-    "base",
-    "other",
-    "from",
-    "to",
-}
-NO_METRIC |= {
-    "latency",
-    "requests",
-    "request",
-    "slot",
-    "phase",
-    "begin",
-    "end",
-    "status",
-    "planned arrival",
-    "batch",
-}
-NO_METRIC |= {"prompt tokens", "output tokens"}
+SETTING = {"strategy", "backend", "rate", "repeat", "repeats", "max_batch_size"}
+COMPARISON = {"metric", "latency", "base", "other", "from", "to"}
+REQUEST = {"requests", "request", "slot", "phase", "begin", "end", "status", "planned arrival", "batch"}
+NO_METRIC = SETTING | COMPARISON | REQUEST | {"prompt tokens", "output tokens"}
 
 
 def test_it_opens_without_errors_or_requests(browser: Any, page: Path) -> None:
